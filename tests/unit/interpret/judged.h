@@ -109,20 +109,6 @@ static double judge_loss(judge *j, const uint16_t *labels)
                                  j->pass.grad[last]);
 }
 
-/* The largest difference of a tensor, relative to its largest value. Below 1e-6 there is rounding alone, as of the
- * gradient of a bias in front of a batch norm. */
-static double tensor_error(const kas_interpreter *p, const void *found, const double *expected,
-                           size_t n)
-{
-    double difference = 0, most = 0;
-    for (size_t i = 0; i < n; i++) {
-        const double d = fabs(kas_interpret_get(p, found, i) - expected[i]);
-        difference = d <= difference ? difference : d; /* NaN stays */
-        most = fmax(most, fabs(expected[i]));
-    }
-    return difference / fmax(most, 1e-6);
-}
-
 static float *test_images(size_t n, uint64_t seed)
 {
     kas_rng rng = kas_rng_make(seed, KAS_PURPOSE_TEST, 0);

@@ -1,0 +1,532 @@
+/* kas-gpu score: says what scores without training promise of kernels in a network. */
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/cli/net_options.h"
+#include "host/core/log.h"
+#include "host/core/machine.h"
+#include "host/core/thread.h"
+#include "host/report/line.h"
+#include "host/report/table.h"
+#include "host/score/untrained/rank.h"
+#include "host/score/untrained/score.h"
+#include "host/space/file/assignment.h"
+#include "host/space/sample/sampler.h"
+#include "host/study/options.h"
+
+typedef struct score_options {
+    kas_cli_common common;
+    kas_cli_net net;
+    const char *dataset, *machine, *scores;
+    char **path; /* [paths] kernel files */
+    int paths, sampled, space, batch, draws;
+    uint64_t seed;
+    bool agreement;
+    bool asked[KAS_SCORES];
+} score_options;
+
+enum { KEY_SCORES = 0x200, KEY_SAMPLED, KEY_SPACE, KEY_DRAWS, KEY_AGREEMENT, KEY_MACHINE };
+enum { MOST_DRAWS = 1000, MOST_SAMPLED = 1000000, MOST_THREADS = 256 };
+
+static const struct argp_option option_list[] = {
+    {"dataset", 'd', "F.h5", 0, "Data set: its training images, and their shape", 0},
+    {"scores", KEY_SCORES, "LIST", 0,
+     "Scores with commas between them, or all (default fisher,naswot,synflow,params,flops)", 0},
+    {"sampled", KEY_SAMPLED, "N", 0, "Also score N sampled kernels", 0},
+    {"space", KEY_SPACE, "SPACE", 0, "Space of the sampled kernels: canvas (default) or nas-pte",
+     0},
+    {"batch", 'b', "N", 0, "Images of a minibatch, 8 or more (default 16)", 0},
+    {"initialisations", KEY_DRAWS, "N", 0, "Draws of the initial weights to average (default 1)",
+     0},
+    {"agreement", KEY_AGREEMENT, 0, 0,
+     "Also score another minibatch, and other initial weights, and tell how well the ranks of the "
+     "kernels agree",
+     0},
+    {"seed", 's', "S", 0, "Seed of images, weights and sampled kernels (default 0)", 0},
+    {"machine", KEY_MACHINE, "M", 0, "Of the score latency, as in kas-gpu predict (default auto)",
+     0},
+    {0}};
+
+static const kas_cli_value values[] = {
+    {'d', KAS_CLI_TEXT(score_options, dataset)},
+    {KEY_SCORES, KAS_CLI_TEXT(score_options, scores)},
+    {KEY_SAMPLED, KAS_CLI_INT(score_options, sampled, 1, MOST_SAMPLED)},
+    {KEY_SPACE, KAS_CLI_CHOICE(score_options, space, kas_space_names)},
+    {'b', KAS_CLI_INT(score_options, batch, KAS_SCORE_LEAST_BATCH, KAS_SCORE_MOST_BATCH)},
+    {KEY_DRAWS, KAS_CLI_INT(score_options, draws, 1, MOST_DRAWS)},
+    {KEY_AGREEMENT, KAS_CLI_FLAG(score_options, agreement)},
+    {'s', KAS_CLI_SEED(score_options, seed)},
+    {KEY_MACHINE, KAS_CLI_TEXT(score_options, machine)},
+    {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    score_options *o = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &o->net;
+        state->child_inputs[1] = &o->common;
+        return 0;
+    case ARGP_KEY_ARGS:
+        o->path = state->argv + state->next;
+        o->paths = state->argc - state->next;
+        return 0;
+    case ARGP_KEY_END:
+        if (!o->net.name)
+            argp_error(state, "no network is given; give one, for example --net resnet20");
+        return 0;
+    default:
+        return kas_cli_set(state, option_list, values, key, arg);
+    }
+}
+
+static const char doc[] =
+    "Scores kernels in a network, and the unmodified network, without training and without "
+    "compiling anything.\n\n"
+    "  kas-gpu score --net resnet20 --dataset cifar100.h5 kernels/*.json\n"
+    "  kas-gpu score --net resnet20 --dataset cifar100.h5 --scores all --sampled 100 --agreement\n"
+    "  kas-gpu score --net resnet34 --input 3x32x32 --scores synflow,zen,params kernels/conv.json\n"
+    "\vA larger score promises more. Scores that need no images (synflow, zen, meco, AZ-NAS's, and "
+    "those that count) work without --dataset. docs/scores.md defines all of them and says what "
+    "they "
+    "miss.";
+
+/* A network to be scored: the unmodified one, or one with kernels. */
+typedef struct subject {
+    const char *path; /* NULL: sampled, or unmodified */
+    char name[KAS_NAME_SIZE];
+    kas_replacement replacement;
+    bool unmodified, left_out;
+    kas_scored scored, other_images, other_weights; /* the last two with --agreement */
+} subject;
+
+typedef struct session {
+    const score_options *o;
+    kas_dataset *dataset;
+    kas_net *net;
+    kas_target *target;
+    int targets;
+    kas_minibatch minibatch[KAS_SCORE_MINIBATCHES];
+    kas_predictor *predictor;
+    kas_score_setup setup;
+    kas_sampler *sampler;
+    subject *subject; /* [subjects], the unmodified network first */
+    int subjects;
+    atomic_int next;
+    pthread_mutex_t lock;
+    kas_status failed; /* of the first thread that did */
+    char message[1024];
+} session;
+
+/* ---- what is scored -------------------------------------------------------------------------- */
+
+static bool is_misfit(kas_status status)
+{
+    return status == KAS_ILLEGAL || status == KAS_OVER_BUDGET || status == KAS_UNSUPPORTED;
+}
+
+static kas_status read_kernel(session *s, const char *path, subject *out)
+{
+    kas_assignment kernels;
+    out->path = path;
+    KAS_TRY(kas_assignment_read_file(path, &kernels));
+    kas_status status = kas_assignment_name(&kernels, out->name);
+    if (status == KAS_OK)
+        status = kas_assignment_fit(&kernels, s->target, s->targets, &s->o->net.budget,
+                                    &out->replacement);
+    kas_assignment_free(&kernels);
+    return status == KAS_OK ? status : kas_fail_context(status, "%s", path);
+}
+
+/* Among several kernels, one that does not fit the network is left out with a message. */
+static kas_status read_kernels(session *s)
+{
+    for (int i = 0; i < s->o->paths; i++) {
+        subject *to = &s->subject[s->subjects];
+        const kas_status status = read_kernel(s, s->o->path[i], to);
+        if (is_misfit(status) && s->o->paths > 1) {
+            kas_warn("left out: %s", kas_error());
+            *to = (subject){0};
+            continue;
+        }
+        KAS_TRY(status);
+        s->subjects++;
+    }
+    return KAS_OK;
+}
+
+/* A sampled kernel's replacement stands on the sampler's targets, which are the session's. */
+static kas_status sample_kernels(session *s)
+{
+    kas_sample_options options = kas_sample_defaults();
+    options.space = s->o->space;
+    options.per_layer = s->o->space == KAS_SPACE_NAS_PTE ? KAS_PER_LAYER_YES : KAS_PER_LAYER_NO;
+    options.seed = s->o->seed;
+    options.budget = s->o->net.budget;
+    if (!s->o->sampled)
+        return KAS_OK;
+    KAS_TRY(kas_sample_options_check(&options));
+    KAS_TRY(kas_sampler_create(&options, s->target, s->targets, &s->sampler));
+    for (int i = 0; i < s->o->sampled; i++) {
+        kas_sample sample;
+        KAS_TRY(kas_sampler_next(s->sampler, 0, &sample));
+        subject *to = &s->subject[s->subjects++];
+        memcpy(to->name, sample.name, sizeof to->name);
+        to->replacement = sample.replacement;
+    }
+    return KAS_OK;
+}
+
+static kas_status find_subjects(session *s)
+{
+    s->subject = calloc((size_t)s->o->paths + (size_t)s->o->sampled + 1, sizeof *s->subject);
+    if (!s->subject)
+        return kas_fail(KAS_NO_MEMORY, "no memory for %d kernels", s->o->paths + s->o->sampled);
+    s->subject[s->subjects++].unmodified = true;
+    KAS_TRY(read_kernels(s));
+    return sample_kernels(s);
+}
+
+/* ---- scoring --------------------------------------------------------------------------------- */
+
+static kas_status score(const session *s, subject *to, kas_score_memory *memory)
+{
+    const kas_replacement *r = to->unmodified ? NULL : &to->replacement;
+    const score_options *o = s->o;
+    KAS_TRY(kas_score_average(&s->setup, r, 0, o->seed, o->draws, memory, &to->scored));
+    if (!o->agreement)
+        return KAS_OK;
+    KAS_TRY(kas_score_average(&s->setup, r, 1, o->seed, o->draws, memory, &to->other_images));
+    return kas_score_average(&s->setup, r, 0, o->seed + (uint64_t)o->draws, o->draws, memory,
+                             &to->other_weights);
+}
+
+static void fail(session *s, kas_status status)
+{
+    pthread_mutex_lock(&s->lock);
+    if (s->failed == KAS_OK) {
+        s->failed = status;
+        snprintf(s->message, sizeof s->message, "%s", kas_error());
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void *work(void *context)
+{
+    session *s = context;
+    kas_score_memory memory = {0};
+    for (int i; (i = atomic_fetch_add(&s->next, 1)) < s->subjects;) {
+        subject *to = &s->subject[i];
+        const kas_status status = score(s, to, &memory);
+        if (is_misfit(status)) {
+            to->left_out = true;
+            kas_warn("left out: %s: %s", to->path ? to->path : to->name, kas_error());
+        } else if (status != KAS_OK) {
+            fail(s, status);
+            break;
+        }
+    }
+    kas_score_memory_free(&memory);
+    return NULL;
+}
+
+static kas_status score_all(session *s)
+{
+    pthread_t thread[MOST_THREADS];
+    int threads = s->o->common.threads ? s->o->common.threads : kas_cores(), started = 0;
+    threads = threads < s->subjects ? threads : s->subjects;
+    threads = threads < MOST_THREADS ? threads : MOST_THREADS;
+    while (started + 1 < threads && kas_thread_create(&thread[started], work, s))
+        started++;
+    work(s);
+    for (int i = 0; i < started; i++)
+        pthread_join(thread[i], NULL);
+    return s->failed == KAS_OK ? KAS_OK : kas_fail(s->failed, "%s", s->message);
+}
+
+/* Takes those that could not be scored out of the list. */
+static void drop_left_out(session *s)
+{
+    int kept = 0;
+    for (int i = 0; i < s->subjects; i++) {
+        if (s->subject[i].left_out)
+            kas_replacement_free(&s->subject[i].replacement);
+        else
+            s->subject[kept++] = s->subject[i];
+    }
+    s->subjects = kept;
+}
+
+/* Ranks compare the kernels, not the unmodified network. */
+static kas_status rank(session *s)
+{
+    const int kernels = s->subjects - 1;
+    kas_scored *all = malloc(sizeof *all * ((size_t)kernels + 1));
+    kas_status status = all ? KAS_OK : kas_fail(KAS_NO_MEMORY, "no memory for %d ranks", kernels);
+    for (int which = 0; which < (s->o->agreement ? 3 : 1) && status == KAS_OK; which++) {
+        for (int k = 0; k < kernels; k++) {
+            const subject *from = &s->subject[k + 1];
+            all[k] = which == 0   ? from->scored
+                     : which == 1 ? from->other_images
+                                  : from->other_weights;
+        }
+        status = kas_score_rank(&s->setup, all, kernels);
+        for (int k = 0; k < kernels && status == KAS_OK; k++) {
+            subject *to = &s->subject[k + 1];
+            *(which == 0   ? &to->scored
+              : which == 1 ? &to->other_images
+                           : &to->other_weights) = all[k];
+        }
+    }
+    free(all);
+    return status;
+}
+
+/* ---- output ---------------------------------------------------------------------------------- */
+
+static const char *label(const subject *s)
+{
+    return s->unmodified ? "unmodified network" : s->path ? s->path : s->name;
+}
+
+static kas_status print_table(const session *s)
+{
+    kas_column columns[KAS_SCORES + 1] = {{"kernel", KAS_LEFT}};
+    int count = 1;
+    double cpu = 0;
+    kas_buf out = {0};
+    for (int i = 0; i < KAS_SCORES; i++)
+        if (s->setup.asked[i])
+            columns[count++] = (kas_column){kas_score_get(i)->name, KAS_RIGHT};
+    kas_table *table = kas_table_create(columns, count);
+    for (int k = 0; k < s->subjects; k++) {
+        const subject *from = &s->subject[k];
+        kas_table_cell(table, "%s", label(from));
+        for (int i = 0; i < KAS_SCORES; i++)
+            if (from->scored.state[i] == KAS_SCORED)
+                kas_table_cell(table, "%.5g", from->scored.value[i]);
+            else if (s->setup.asked[i])
+                kas_table_cell(table, "%s", kas_score_states[from->scored.state[i]]);
+        cpu += k ? from->scored.cpu_seconds : 0;
+    }
+    kas_status status = kas_table_write(table, &out);
+    if (status == KAS_OK)
+        printf("%s\n%s, %s; minibatch of %d images, %d draw%s of the weights, seed %llu",
+               kas_buf_text(&out), s->net->name, s->dataset ? s->dataset->path : "no data set",
+               s->o->batch, s->o->draws, s->o->draws > 1 ? "s" : "",
+               (unsigned long long)s->o->seed);
+    if (status == KAS_OK && s->subjects > 1)
+        printf("; %.0f ms of a core for each kernel", 1e3 * cpu / (s->subjects - 1));
+    printf("\n");
+    kas_table_free(table);
+    kas_buf_free(&out);
+    return status;
+}
+
+static void json_scores(const session *s, const kas_scored *scored, kas_buf *numbers,
+                        kas_buf *states)
+{
+    const char *before = "{";
+    for (int i = 0; i < KAS_SCORES; i++) {
+        if (!s->setup.asked[i])
+            continue;
+        kas_buf_printf(numbers, "%s\"%s\": ", before, kas_score_get(i)->name);
+        if (scored->state[i] == KAS_SCORED)
+            kas_buf_printf(numbers, "%.17g", scored->value[i]);
+        else
+            kas_buf_puts(numbers, "null");
+        kas_buf_printf(states, "%s\"%s\": \"%s\"", before, kas_score_get(i)->name,
+                       kas_score_states[scored->state[i]]);
+        before = ", ";
+    }
+    kas_buf_puts(numbers, "}");
+    kas_buf_puts(states, "}");
+}
+
+static kas_status print_line(const session *s, const subject *from)
+{
+    kas_buf line = {0}, numbers = {0}, states = {0};
+    json_scores(s, &from->scored, &numbers, &states);
+    kas_line_begin(&line);
+    kas_line_text(&line, "kind", "score");
+    kas_line_text(&line, "file", from->path);
+    kas_line_text(&line, "kernel", from->unmodified ? NULL : from->name);
+    kas_line_text(&line, "net", s->net->name);
+    kas_line_int(&line, "batch", s->o->batch);
+    kas_line_int(&line, "initialisations", s->o->draws);
+    kas_line_int(&line, "seed", (int64_t)s->o->seed);
+    kas_line_json(&line, "scores", kas_buf_text(&numbers));
+    kas_line_json(&line, "states", kas_buf_text(&states));
+    kas_line_text(&line, "not_finite_at", from->scored.layer[0] ? from->scored.layer : NULL);
+    kas_line_number(&line, "cpu_seconds", from->scored.cpu_seconds);
+    kas_line_end(&line);
+    kas_status status = kas_buf_status(&numbers);
+    if (status == KAS_OK)
+        status = kas_buf_status(&states);
+    kas_buf_free(&numbers);
+    kas_buf_free(&states);
+    if (status == KAS_OK)
+        return kas_print_buf(&line);
+    kas_buf_free(&line);
+    return status;
+}
+
+/* Spearman's correlation of a score over the kernels between two ways of computing it. */
+static kas_status agreement_of(const session *s, int id, bool images, double *out)
+{
+    const int kernels = s->subjects - 1;
+    double *both = malloc(sizeof *both * 2 * ((size_t)kernels + 1));
+    if (!both)
+        return kas_fail(KAS_NO_MEMORY, "no memory for %d scores", kernels);
+    for (int k = 0; k < kernels; k++) {
+        const subject *from = &s->subject[k + 1];
+        both[k] = from->scored.value[id];
+        both[kernels + k] = (images ? &from->other_images : &from->other_weights)->value[id];
+    }
+    const kas_status status = kas_spearman(kernels, both, both + kernels, out);
+    free(both);
+    return status;
+}
+
+static kas_status print_agreement_line(int id, double images, double weights)
+{
+    kas_buf line = {0};
+    kas_line_begin(&line);
+    kas_line_text(&line, "kind", "agreement");
+    kas_line_text(&line, "score", kas_score_get(id)->name);
+    kas_line_number(&line, "minibatches", images);
+    kas_line_number(&line, "initialisations", weights);
+    kas_line_end(&line);
+    return kas_print_buf(&line);
+}
+
+static void correlation_cell(kas_table *table, double value)
+{
+    if (isfinite(value))
+        kas_table_cell(table, "%.3f", value);
+    else
+        kas_table_cell(table, "-");
+}
+
+static kas_status print_agreement(const session *s)
+{
+    static const kas_column columns[] = {
+        {"score", KAS_LEFT}, {"two minibatches", KAS_RIGHT}, {"two initialisations", KAS_RIGHT}};
+    kas_table *table = kas_table_create(columns, 3);
+    kas_buf out = {0};
+    kas_status status = KAS_OK;
+    for (int i = 0; i < KAS_SCORES; i++) {
+        double images, weights;
+        if (!s->setup.asked[i])
+            continue;
+        KAS_TRY_GOTO(agreement_of(s, i, true, &images), done);
+        KAS_TRY_GOTO(agreement_of(s, i, false, &weights), done);
+        if (s->o->common.json) {
+            KAS_TRY_GOTO(print_agreement_line(i, images, weights), done);
+            continue;
+        }
+        kas_table_cell(table, "%s", kas_score_get(i)->name);
+        correlation_cell(table, images);
+        correlation_cell(table, weights);
+    }
+    if (!s->o->common.json)
+        status = kas_table_write(table, &out);
+    if (!s->o->common.json && status == KAS_OK)
+        printf("\nSpearman's rank correlation over the %d kernels:\n%s", s->subjects - 1,
+               kas_buf_text(&out));
+done:
+    kas_table_free(table);
+    kas_buf_free(&out);
+    return status;
+}
+
+static kas_status print_all(const session *s)
+{
+    for (int k = 0; s->o->common.json && k < s->subjects; k++)
+        KAS_TRY(print_line(s, &s->subject[k]));
+    if (!s->o->common.json)
+        KAS_TRY(print_table(s));
+    return s->o->agreement ? print_agreement(s) : KAS_OK;
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+static kas_status open_network(session *s)
+{
+    kas_cli_net net = s->o->net;
+    if (s->o->dataset) {
+        KAS_TRY(kas_dataset_open(s->o->dataset, &s->dataset));
+        net.h = (int)s->dataset->h;
+        net.w = (int)s->dataset->w;
+        net.c = (int)s->dataset->c;
+        net.classes = (int)s->dataset->classes;
+        KAS_TRY(kas_minibatches_draw(s->dataset, s->o->batch, s->o->seed, s->minibatch));
+    }
+    return kas_cli_net_targets(&net, &s->net, &s->target, &s->targets);
+}
+
+static kas_status open_predictor(session *s)
+{
+    kas_machine machine;
+    if (!s->o->asked[KAS_SCORE_LATENCY])
+        return KAS_OK;
+    KAS_TRY(kas_machine_find(s->o->machine, &machine));
+    return kas_predictor_create(&machine, s->net, KAS_LATENCY_BATCH, KAS_PRECISION_FP32,
+                                &s->predictor);
+}
+
+static kas_status run_session(session *s)
+{
+    KAS_TRY(open_network(s));
+    KAS_TRY(open_predictor(s));
+    s->setup = (kas_score_setup){.net = s->net,
+                                 .target = s->target,
+                                 .targets = s->targets,
+                                 .batch = s->o->batch,
+                                 .seed = s->o->seed,
+                                 .minibatch = s->dataset ? s->minibatch : NULL,
+                                 .predictor = s->predictor};
+    memcpy(s->setup.asked, s->o->asked, sizeof s->setup.asked);
+    KAS_TRY(kas_score_check(&s->setup));
+    KAS_TRY(find_subjects(s));
+    KAS_TRY(score_all(s));
+    drop_left_out(s);
+    KAS_TRY(rank(s));
+    return print_all(s);
+}
+
+static kas_status run(int argc, char **argv)
+{
+    static const struct argp_child children[] = {
+        {&kas_cli_net_argp, 0, NULL, 0}, {&kas_cli_common_argp, 0, NULL, 0}, {0}};
+    static const struct argp argp = {option_list, parse, "[KERNEL.json...]", doc, children, 0, 0};
+    score_options o = {.net = kas_cli_net_defaults(),
+                       .machine = "auto",
+                       .scores = "fisher,naswot,synflow,params,flops",
+                       .batch = 16,
+                       .draws = 1};
+    bool done;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
+    if (done)
+        return KAS_OK;
+    KAS_TRY(kas_scores_parse(o.scores, o.asked));
+    session s = {.o = &o, .lock = PTHREAD_MUTEX_INITIALIZER};
+    const kas_status status = run_session(&s);
+    for (int i = 0; i < s.subjects; i++)
+        kas_replacement_free(&s.subject[i].replacement);
+    free(s.subject);
+    kas_sampler_free(s.sampler);
+    for (int m = 0; m < KAS_SCORE_MINIBATCHES; m++)
+        kas_minibatch_free(&s.minibatch[m]);
+    kas_predictor_free(s.predictor);
+    free(s.target);
+    kas_net_free(s.net);
+    kas_dataset_close(s.dataset);
+    return status;
+}
+
+const kas_command kas_command_score = {"score", "Score kernels without training", run};

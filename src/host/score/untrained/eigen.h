@@ -1,0 +1,18 @@
+/* Small symmetric matrices: eigenvalues, and the matrix of correlations. */
+#ifndef KAS_SCORE_UNTRAINED_EIGEN_H
+#define KAS_SCORE_UNTRAINED_EIGEN_H
+
+#include <stddef.h>
+
+#include "host/core/status.h"
+
+/* Finds the `count` smallest eigenvalues of the symmetric matrix [n][n], ascending, in value [count]. The
+ * matrix is overwritten; its lower triangle is not read. All are NaN when an element is not finite. Their
+ * error is some 1e-15 of the largest magnitude: Householder's tridiagonal form, then bisection. */
+kas_status kas_eigenvalues(int n, double *matrix, int count, double *value);
+
+/* Returns the correlation matrix of the rows of x [n][columns], of which only the upper triangle is filled; a
+ * constant row gives NaN. The caller frees it; NULL: no memory. */
+double *kas_correlation(int n, size_t columns, const float *x);
+
+#endif

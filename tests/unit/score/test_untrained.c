@@ -1,0 +1,751 @@
+/* Scores without training against float64: gradients and activations from the reference, the scores' formulas written
+ * out once more; Fisher's equations on a case worked out by hand; states, ranks, and what ReLU hides. */
+#include "unit/interpret/judged.h"
+
+#include <stdio.h>
+
+#include "host/net/targets.h"
+#include "host/score/untrained/eigen.h"
+#include "host/score/untrained/fisher.h"
+#include "host/score/untrained/rank.h"
+#include "host/score/untrained/scoring.h"
+#include "support/build.h"
+#include "support/layers.h"
+
+enum { BATCH = 8, SEED = 4 };
+
+static void assert_near(const char *what, double found, double expected, double tolerance)
+{
+    const double error = fabs(found - expected) / fmax(fabs(expected), 1e-30);
+    printf("%-14s %.10g, in float64 %.10g: %.1e\n", what, found, expected, error);
+    if (!(error <= tolerance))
+        fail_msg("%s: %.10g, expected %.10g, error %.1e, tolerance %.0e", what, found, expected,
+                 error, tolerance);
+}
+
+/* ---- by hand --------------------------------------------------------------------------------- */
+
+/* Two images, two channels, two pixels. Channel 0: (1*1 + 2*3) = 7 and (0*5 - 1*2) = -2, so (49 + 4) / 4. Channel 1: 0
+ * and 4 * 0.5 = 2, so 4 / 4. */
+static void fisher_by_hand(void **state)
+{
+    (void)state;
+    const float a[] = {1, 2, 3, 0, 0, -1, 4, 1}, g[] = {1, 3, 0, 7, 5, 2, 0.5F, 0};
+    assert_near("Delta_l", kas_fisher_layer(2, 2, 2, a, g), 53.0 / 4 + 1, 1e-15);
+}
+
+static void eigenvalues_by_hand(void **state)
+{
+    (void)state;
+    double two[] = {2, 1, NAN, 2}, value[3];
+    OK(kas_eigenvalues(2, two, 2, value));
+    assert_near("smaller", value[0], 1, 1e-14);
+    assert_near("larger", value[1], 3, 1e-14);
+    /* 1 + 2 cos of 0, 2 pi / 3 and 4 pi / 3, and 4 more: eigenvalues 3, 3, 6 + ... of a circulant */
+    double three[] = {4, 1, 1, 0, 4, 1, 0, 0, 4};
+    OK(kas_eigenvalues(3, three, 3, value));
+    assert_near("double", value[0], 3, 1e-14);
+    assert_near("double", value[1], 3, 1e-14);
+    assert_near("single", value[2], 6, 1e-14);
+    double bad[] = {1, INFINITY, 0, 1};
+    OK(kas_eigenvalues(2, bad, 1, value));
+    assert_true(isnan(value[0]));
+}
+
+/* Eigenvalues of random matrices: their sums are the traces of A and of A A. */
+static void eigenvalues_of_larger(void **state)
+{
+    (void)state;
+    enum { N = 40 };
+    double a[N * N], value[N], sum = 0, squares = 0, trace = 0, norm = 0;
+    kas_rng rng = kas_rng_make(1, KAS_PURPOSE_TEST, 0);
+    for (int i = 0; i < N; i++)
+        for (int j = i; j < N; j++) {
+            a[i * N + j] = kas_rng_normal(&rng);
+            norm += (i == j ? 1 : 2) * a[i * N + j] * a[i * N + j];
+            trace += i == j ? a[i * N + j] : 0;
+        }
+    OK(kas_eigenvalues(N, a, N, value));
+    for (int i = 0; i < N; i++) {
+        sum += value[i];
+        squares += value[i] * value[i];
+        assert_true(i == 0 || value[i] >= value[i - 1]);
+    }
+    assert_near("trace", sum, trace, 1e-11);
+    assert_near("norm", squares, norm, 1e-11);
+}
+
+static void ranks_leave_out_what_is_not_finite(void **state)
+{
+    (void)state;
+    const double value[] = {3, NAN, 1, 3, -INFINITY, 2}, up[] = {1, 2, 3, 4},
+                 down[] = {9, 8, 7, NAN};
+    const double third[] = {2, 0, 1, 3};
+    const double *both[] = {up, down};
+    double rank[6], correlation, combined[4];
+    int ranked;
+    OK(kas_ranks(6, value, rank, &ranked));
+    assert_int_equal(ranked, 4);
+    assert_true(rank[0] == 3.5 && isnan(rank[1]) && rank[2] == 1 && rank[3] == 3.5 &&
+                isnan(rank[4]) && rank[5] == 2);
+    OK(kas_spearman(4, up, down, &correlation));
+    assert_near("Spearman", correlation, -1, 1e-15);
+    OK(kas_spearman(4, value, third, &correlation));
+    assert_near("Spearman", correlation, sqrt(3) / 2, 1e-12); /* ranks 2.5 1 2.5 against 2 1 3 */
+    OK(kas_combine_ranks(4, 2, both, combined));
+    assert_near("combined", combined[0], log(1.0 / 3) + log(3.0 / 3), 1e-15);
+    assert_near("combined", combined[1], 2 * log(2.0 / 3), 1e-15);
+    assert_true(isnan(combined[3]));
+}
+
+/* ---- a network ------------------------------------------------------------------------------- */
+
+typedef struct world {
+    kas_net *net;
+    kas_target *target;
+    int targets;
+    kas_replacement replacement;
+    kas_minibatch minibatch[KAS_SCORE_MINIBATCHES];
+    kas_score_setup setup;
+    kas_score_memory memory;
+} world;
+
+/* Two residual blocks, the second with half of the pixels. `op` is the activation in and behind the first. */
+static kas_net *small_net(kas_layer_op op)
+{
+    kas_net *net = NULL;
+    kas_builder b;
+    kas_builder_start(&b, "small", 6, 6, 3, 5);
+    int x = kas_builder_conv(&b, 0, "stem", 8, 3, 1);
+    x = kas_builder_relu(&b, kas_builder_batch_norm(&b, x, "bn0"), "relu0");
+    int y = kas_builder_conv(&b, x, "conv1", 8, 3, 1);
+    y = kas_builder_relu(&b, kas_builder_batch_norm(&b, y, "bn1"), "relu1");
+    y = kas_builder_batch_norm(&b, kas_builder_conv(&b, y, "conv2", 8, 3, 1), "bn2");
+    x = kas_builder_relu(&b, kas_builder_add(&b, x, y, "add2"), "relu2");
+    y = kas_builder_conv(&b, x, "conv3", 8, 3, 2);
+    y = kas_builder_relu(&b, kas_builder_batch_norm(&b, y, "bn3"), "relu3");
+    x = kas_builder_avg_pool(&b, x, "pool", 2);
+    x = kas_builder_relu(&b, kas_builder_add(&b, x, y, "add4"), "relu4");
+    x = kas_builder_global_avg_pool(&b, x, "gap");
+    kas_builder_linear(&b, x, "fc", 5);
+    OK(kas_builder_finish(&b, &net));
+    for (int i = 0; i < net->layers; i++)
+        if (net->layer[i].op == KAS_LAYER_RELU)
+            net->layer[i].op = op;
+    return net;
+}
+
+/* The mean of the windows, twice the ReLU of a map of them: has every kind of weight that scores count. */
+static kas_kernel small_kernel(kas_op function)
+{
+    kas_kernel k = {0};
+    const int windows = kas_build_unfold(&k, kas_build_input(&k), KAS_AXIS_H);
+    const int map = kas_build_elementwise(&k, function, kas_build_fc(&k, windows, false, "C"));
+    const int scaled = kas_build_along(&k, KAS_OP_SCALE, map, 0, 1);
+    assert_true(kas_build_conv_depthwise(&k, scaled, KAS_AXIS_W, 3, 1) >= 0);
+    OK(kas_kernel_infer(&k));
+    return k;
+}
+
+static world *world_make(kas_layer_op op, kas_op function)
+{
+    world *w = calloc(1, sizeof *w);
+    assert_non_null(w);
+    w->net = small_net(op);
+    OK(kas_net_targets(w->net, NULL, &w->target, &w->targets));
+    const kas_kernel kernel = small_kernel(function);
+    OK(kas_replacement_solve(&kernel, 1, NULL, w->target, w->targets,
+                             &(kas_budget){.max_flops_ratio = 9}, &w->replacement));
+    const size_t size = (size_t)BATCH * 3 * 6 * 6;
+    for (int m = 0; m < KAS_SCORE_MINIBATCHES; m++) {
+        w->minibatch[m] =
+            (kas_minibatch){BATCH, test_images(size, 7 + (uint64_t)m), calloc(BATCH, 2)};
+        for (int i = 0; i < BATCH; i++)
+            w->minibatch[m].label[i] = (uint16_t)((i + m) % 5);
+    }
+    w->setup = (kas_score_setup){.net = w->net,
+                                 .target = w->target,
+                                 .targets = w->targets,
+                                 .batch = BATCH,
+                                 .seed = SEED,
+                                 .minibatch = w->minibatch};
+    return w;
+}
+
+static void world_free(world *w)
+{
+    for (int m = 0; m < KAS_SCORE_MINIBATCHES; m++)
+        kas_minibatch_free(&w->minibatch[m]);
+    kas_score_memory_free(&w->memory);
+    kas_replacement_free(&w->replacement);
+    free(w->target);
+    kas_net_free(w->net);
+    free(w);
+}
+
+static kas_scored score(world *w, const char *list)
+{
+    kas_scored out;
+    OK(kas_scores_parse(list, w->setup.asked));
+    OK(kas_score_check(&w->setup));
+    OK(kas_score_average(&w->setup, &w->replacement, 0, SEED, 1, &w->memory, &out));
+    return out;
+}
+
+static double value_of(world *w, kas_score_id id)
+{
+    const kas_scored all = score(w, kas_score_get(id)->name);
+    assert_int_equal(all.state[id], KAS_SCORED);
+    return all.value[id];
+}
+
+/* ---- the same in float64 --------------------------------------------------------------------- */
+
+/* A judge with the weights that a draw gives. */
+static judge judge_of(const world *w, const kas_net *net, int batch, kas_interpret_init how)
+{
+    const kas_interpret_options options = {
+        .net = net, .replacement = &w->replacement, .batch = batch, .exact = true};
+    kas_interpret_memory memory = {0};
+    kas_interpreter *p;
+    OK(kas_interpret_create(&options, &memory, &p));
+    OK(kas_interpret_draw(p, SEED, how));
+    judge j = judge_make(net, &w->replacement, batch);
+    judge_weights(&j, p);
+    kas_interpret_free(p);
+    kas_interpret_memory_free(&memory);
+    return j;
+}
+
+static judge judge_data(const world *w, int minibatch)
+{
+    judge j = judge_of(w, w->net, BATCH, KAS_INTERPRET_TRAINING);
+    judge_forward(&j, w->minibatch[minibatch].image);
+    judge_loss(&j, w->minibatch[minibatch].label);
+    judge_backward(&j, w->net->layers - 1, 0);
+    return j;
+}
+
+static double fisher64(const judge *j, int layer)
+{
+    const kas_layer *l = &j->net->net->layer[layer];
+    const int area = l->h * l->w;
+    double sum = 0;
+    for (int n = 0; n < j->pass.n; n++)
+        for (int c = 0; c < l->c; c++) {
+            double inner = 0;
+            for (int i = 0; i < area; i++)
+                inner += j->pass.act[layer][(n * l->c + c) * area + i] *
+                         j->pass.grad[layer][(n * l->c + c) * area + i];
+            sum += inner * inner / (2.0 * j->pass.n);
+        }
+    return sum;
+}
+
+/* Goes over the weights that count: not batch norms, biases, statistics. */
+static const kas_ref_param *next_weight(const judge *j, int *at)
+{
+    while (*at < j->net->params) {
+        const kas_ref_param *p = &j->net->param[(*at)++];
+        if (j->net->net->layer[p->layer].op != KAS_LAYER_BATCH_NORM && !strstr(p->name, "bias"))
+            return p;
+    }
+    return NULL;
+}
+
+static double sum_weights(const judge *j, double power)
+{
+    double sum = 0;
+    const kas_ref_param *p;
+    for (int at = 0; (p = next_weight(j, &at));) {
+        double part = 0;
+        for (size_t i = 0; i < p->size; i++)
+            part += power == 1 ? fabs(p->value[i] * p->grad[i]) : p->grad[i] * p->grad[i];
+        sum += power == 1 ? part : sqrt(part);
+    }
+    return sum;
+}
+
+static void gradients_agree(void **state)
+{
+    (void)state;
+    world *w = world_make(KAS_LAYER_RELU, KAS_OP_RELU);
+    judge j = judge_data(w, 0), other = judge_data(w, 1);
+    double fisher = 0, all = 0, zico = 0;
+    const kas_ref_param *p, *q;
+    for (int t = 0; t < w->targets; t++)
+        fisher += fisher64(&j, w->target[t].layer);
+    for (int i = 0; i < w->net->layers; i++)
+        all += kas_layer_is_linear(&w->net->layer[i]) ? fisher64(&j, i) : 0;
+    for (int at = 0, bt = 0; (p = next_weight(&j, &at)) && (q = next_weight(&other, &bt));) {
+        double sum = 0;
+        for (size_t i = 0; i < p->size; i++)
+            sum += fabs(p->grad[i] - q->grad[i]) > 0
+                       ? (fabs(p->grad[i]) + fabs(q->grad[i])) / fabs(p->grad[i] - q->grad[i])
+                       : 0;
+        zico += log(sum);
+    }
+    assert_near("fisher", value_of(w, KAS_SCORE_FISHER), fisher, 1e-4);
+    assert_near("fisher_all", value_of(w, KAS_SCORE_FISHER_ALL), all, 1e-4);
+    assert_near("snip", value_of(w, KAS_SCORE_SNIP), sum_weights(&j, 1), 1e-4);
+    assert_near("grad_norm", value_of(w, KAS_SCORE_GRAD_NORM), sum_weights(&j, 2), 1e-4);
+    assert_near("zico", value_of(w, KAS_SCORE_ZICO), zico, 1e-3);
+    judge_free(&other);
+    /* Together they give what each gives alone. */
+    const kas_scored both = score(w, "zico,jacob_cov,fisher,snip");
+    assert_near("fisher again", both.value[KAS_SCORE_FISHER], fisher, 1e-4);
+    assert_near("zico again", both.value[KAS_SCORE_ZICO], zico, 1e-3);
+    judge_free(&j);
+    world_free(w);
+}
+
+static void jacobian_agrees(void **state)
+{
+    (void)state;
+    world *w = world_make(KAS_LAYER_RELU, KAS_OP_RELU);
+    judge j = judge_data(w, 0);
+    const int last = w->net->layers - 1, pixels = 3 * 6 * 6;
+    double matrix[BATCH * BATCH], value[BATCH], expected = 0;
+    for (size_t i = 0; i < kas_ref_layer_size(&j.pass, last); i++)
+        j.pass.grad[last][i] = 1;
+    judge_backward(&j, last, 0);
+    for (int a = 0; a < BATCH; a++) /* centre and normalise the rows */
+    {
+        double *x = j.pass.grad[0] + a * pixels, mean = 0, norm = 0;
+        for (int i = 0; i < pixels; i++)
+            mean += x[i] / pixels;
+        for (int i = 0; i < pixels; i++)
+            norm += (x[i] - mean) * (x[i] - mean);
+        for (int i = 0; i < pixels; i++)
+            x[i] = (x[i] - mean) / sqrt(norm);
+    }
+    for (int a = 0; a < BATCH; a++)
+        for (int b = a; b < BATCH; b++) {
+            matrix[a * BATCH + b] = 0;
+            for (int i = 0; i < pixels; i++)
+                matrix[a * BATCH + b] +=
+                    j.pass.grad[0][a * pixels + i] * j.pass.grad[0][b * pixels + i];
+        }
+    OK(kas_eigenvalues(BATCH, matrix, BATCH, value));
+    for (int i = 0; i < BATCH; i++)
+        expected -= log(value[i] + 1e-5) + 1 / (value[i] + 1e-5);
+    assert_near("jacob_cov", value_of(w, KAS_SCORE_JACOB_COV), expected, 1e-3);
+    judge_free(&j);
+    world_free(w);
+}
+
+/* The ReLUs of the network, and those of the kernels, in any order. */
+static int signs64(const world *w, const judge *j, bool **sign)
+{
+    int count = 0, room = 0;
+    for (int i = 0; i < w->net->layers; i++)
+        room += (int)(kas_ref_layer_size(&j->pass, i) / BATCH);
+    room *= 2;
+    *sign = calloc((size_t)room * BATCH, sizeof **sign);
+    for (int i = 0; i < w->net->layers; i++) {
+        size_t size = kas_ref_layer_size(&j->pass, i) / BATCH;
+        const double *value = w->net->layer[i].op == KAS_LAYER_RELU ? j->pass.act[i] : NULL;
+        if (j->pass.replaced[i].ref) /* node 3 of small_kernel, after the map */
+            value = kas_reference_node_value(j->pass.replaced[i].ref, 3, &size);
+        for (size_t k = 0; value && k < size; k++, count++)
+            for (size_t n = 0; n < BATCH; n++)
+                (*sign)[(size_t)count * BATCH + n] = value[n * size + k] > 0;
+    }
+    return count;
+}
+
+static void patterns_agree(void **state)
+{
+    (void)state;
+    world *w = world_make(KAS_LAYER_RELU, KAS_OP_RELU);
+    judge j = judge_data(w, 0);
+    bool *sign, seen[1 << BATCH] = {0};
+    const int count = signs64(w, &j, &sign);
+    double matrix[BATCH * BATCH] = {0}, value[BATCH], expected = 0, different = 0;
+    for (int k = 0; k < count; k++) {
+        int pattern = 0;
+        for (int a = 0; a < BATCH; a++) {
+            pattern |= sign[k * BATCH + a] << a;
+            for (int b = a; b < BATCH; b++)
+                matrix[a * BATCH + b] += sign[k * BATCH + a] == sign[k * BATCH + b];
+        }
+        different += !seen[pattern];
+        seen[pattern] = true;
+    }
+    OK(kas_eigenvalues(BATCH, matrix, BATCH, value));
+    for (int i = 0; i < BATCH; i++)
+        expected += log(value[i]);
+    assert_near("naswot", value_of(w, KAS_SCORE_NASWOT), expected, 1e-9);
+    assert_near("swap", value_of(w, KAS_SCORE_SWAP), different, 0);
+    free(sign);
+    judge_free(&j);
+    world_free(w);
+}
+
+/* The network without its batch norms, whose places dropouts take that drop nothing. */
+static void synflow_agrees(void **state)
+{
+    (void)state;
+    world *w = world_make(KAS_LAYER_RELU, KAS_OP_RELU);
+    const double found = value_of(w, KAS_SCORE_SYNFLOW);
+    const int last = w->net->layers - 1;
+    for (int i = 0; i < w->net->layers; i++)
+        if (w->net->layer[i].op == KAS_LAYER_BATCH_NORM)
+            w->net->layer[i].op = KAS_LAYER_DROPOUT;
+    judge j = judge_of(w, w->net, 1, KAS_INTERPRET_POSITIVE);
+    for (int i = 0; i < j.net->params; i++)
+        for (size_t k = 0; k < j.net->param[i].size; k++)
+            assert_true(j.net->param[i].value[k] >= 0);
+    judge_forward(&j, NULL);
+    for (size_t i = 0; i < kas_ref_layer_size(&j.pass, last); i++)
+        j.pass.grad[last][i] = 1;
+    judge_backward(&j, last, 0);
+    assert_near("synflow", found, sum_weights(&j, 1), 1e-10);
+    judge_free(&j);
+    world_free(w);
+}
+
+static int layer_named(const world *w, const char *name)
+{
+    for (int i = 0; i < w->net->layers; i++)
+        if (strcmp(w->net->layer[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+static void zen_agrees(void **state)
+{
+    (void)state;
+    world *w = world_make(KAS_LAYER_RELU, KAS_OP_RELU);
+    judge j = judge_of(w, w->net, BATCH, KAS_INTERPRET_UNIT);
+    const int end = layer_named(w, "relu4");
+    const size_t pixels = (size_t)BATCH * 3 * 6 * 6, size = kas_ref_layer_size(&j.pass, end);
+    float *x, *e;
+    double *before = malloc(sizeof *before * size), difference = 0, expected = 0;
+    OK(kas_normal_images(pixels, SEED, 1, &x));
+    OK(kas_normal_images(pixels, SEED, 2, &e));
+    judge_forward(&j, x);
+    memcpy(before, j.pass.act[end], sizeof *before * size);
+    for (int i = 0; i < w->net->layers; i++) {
+        const kas_layer *l = &w->net->layer[i];
+        double variance = 0;
+        for (int c = 0; l->op == KAS_LAYER_BATCH_NORM && c < l->c; c++)
+            variance += 1 / pow(j.pass.rstd[i][c], 2) - l->eps;
+        expected += l->op == KAS_LAYER_BATCH_NORM ? log(sqrt(variance / l->c)) : 0;
+    }
+    for (size_t i = 0; i < pixels; i++)
+        x[i] += 0.01F * e[i];
+    judge_forward(&j, x);
+    for (size_t i = 0; i < size; i++)
+        difference += fabs(j.pass.act[end][i] - before[i]) / BATCH;
+    assert_near("zen", value_of(w, KAS_SCORE_ZEN), expected + log(difference), 1e-4);
+    free(before);
+    free(x);
+    free(e);
+    judge_free(&j);
+    world_free(w);
+}
+
+static void meco_agrees(void **state)
+{
+    (void)state;
+    world *w = world_make(KAS_LAYER_RELU, KAS_OP_RELU);
+    judge j = judge_of(w, w->net, 1, KAS_INTERPRET_TRAINING);
+    double expected = 0;
+    float *x;
+    OK(kas_normal_images(3 * 6 * 6, SEED, 3, &x));
+    judge_forward(&j, x);
+    for (int i = 1; i < w->net->layers; i++) {
+        const kas_layer *l = &w->net->layer[i];
+        const int area = l->h * l->w;
+        double matrix[16 * 16] = {0}, mean[16] = {0}, least;
+        for (int c = 0; c < l->c; c++)
+            for (int k = 0; k < area; k++)
+                mean[c] += j.pass.act[i][c * area + k] / area;
+        for (int a = 0; area > 1 && a < l->c; a++)
+            for (int b = a; b < l->c; b++) {
+                double ab = 0, aa = 0, bb = 0;
+                for (int k = 0; k < area; k++) {
+                    const double p = j.pass.act[i][a * area + k] - mean[a],
+                                 q = j.pass.act[i][b * area + k] - mean[b];
+                    ab += p * q;
+                    aa += p * p;
+                    bb += q * q;
+                }
+                matrix[a * l->c + b] = aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 0;
+            }
+        if (area > 1) {
+            OK(kas_eigenvalues(l->c, matrix, 1, &least));
+            expected += least;
+        }
+    }
+    assert_near("meco", value_of(w, KAS_SCORE_MECO), expected, 1e-4);
+    free(x);
+    judge_free(&j);
+    world_free(w);
+}
+
+/* ---- AZ-NAS ---------------------------------------------------------------------------------- */
+
+enum { BLOCKS = 3 };
+
+static double entropy64(const judge *j, int layer)
+{
+    const kas_layer *l = &j->net->net->layer[layer];
+    const int area = l->h * l->w, c = l->c;
+    double matrix[8 * 8], mean[8] = {0}, value[8], total = 0, entropy = 0;
+    for (int k = 0; k < BATCH * c * area; k++)
+        mean[k / area % c] += j->pass.act[layer][k] / (BATCH * area);
+    for (int a = 0; a < c; a++)
+        for (int b = a; b < c; b++) {
+            matrix[a * c + b] = 0;
+            for (int n = 0; n < BATCH; n++)
+                for (int i = 0; i < area; i++)
+                    matrix[a * c + b] += (j->pass.act[layer][(n * c + a) * area + i] - mean[a]) *
+                                         (j->pass.act[layer][(n * c + b) * area + i] - mean[b]) /
+                                         (BATCH * area);
+        }
+    OK(kas_eigenvalues(c, matrix, c, value));
+    for (int a = 0; a < c; a++)
+        total += value[a];
+    for (int a = 0; a < c; a++)
+        entropy -= value[a] / total * log(value[a] / total + 1e-8);
+    return entropy;
+}
+
+/* The largest singular value by the power method. */
+static double largest_singular(const double *x, int rows, int columns)
+{
+    double v[8], length = 0;
+    for (int c = 0; c < columns; c++)
+        v[c] = 1 + 0.1 * c;
+    for (int turn = 0; turn < 20000; turn++) {
+        double next[8] = {0};
+        length = 0;
+        for (int r = 0; r < rows; r++) {
+            double dot = 0;
+            for (int c = 0; c < columns; c++)
+                dot += x[r * columns + c] * v[c];
+            for (int c = 0; c < columns; c++)
+                next[c] += dot * x[r * columns + c];
+        }
+        for (int c = 0; c < columns; c++)
+            length += next[c] * next[c];
+        for (int c = 0; c < columns; c++)
+            v[c] = next[c] / sqrt(length);
+    }
+    return sqrt(sqrt(length));
+}
+
+/* The gradients at the beginning and the end of a block, multiplied. Signs are those of az_nas.c. */
+static double sigma64(judge *j, int in, int out, int stride)
+{
+    const kas_layer *a = &j->net->net->layer[in], *b = &j->net->net->layer[out];
+    kas_rng rng = kas_rng_make(SEED, KAS_PURPOSE_TEST, 16 + (uint64_t)out);
+    double product[8 * 4 * 8] = {0};
+    uint32_t bits = 0;
+    for (size_t i = 0; i < kas_ref_layer_size(&j->pass, out); i++) {
+        bits = i % 32 ? bits >> 1 : kas_rng_u32(&rng);
+        j->pass.grad[out][i] = bits & 1 ? 1 : -1;
+    }
+    judge_backward(j, out, in);
+    for (int n = 0; n < BATCH; n++)
+        for (int c = 0; c < b->c; c++)
+            for (int h = 0; h < a->h; h++)
+                for (int w = 0; w < a->w; w++)
+                    for (int k = 0; k < a->c; k++)
+                        product[((k * stride + h % stride) * stride + w % stride) * b->c + c] +=
+                            j->pass.grad[in][((n * a->c + k) * a->h + h) * a->w + w] *
+                            j->pass.grad[out]
+                                        [((n * b->c + c) * b->h + h / stride) * b->w + w / stride] /
+                            (BATCH * b->h * b->w);
+    return largest_singular(product, a->c * stride * stride, b->c);
+}
+
+static void az_nas_agrees(void **state)
+{
+    (void)state;
+    world *w = world_make(KAS_LAYER_RELU, KAS_OP_RELU);
+    judge j = judge_of(w, w->net, BATCH, KAS_INTERPRET_TRAINING);
+    const int end[BLOCKS] = {layer_named(w, "relu0"), layer_named(w, "relu2"),
+                             layer_named(w, "relu4")};
+    double entropy[BLOCKS], sum = 0, trainability = 0;
+    float *x;
+    OK(kas_normal_images((size_t)BATCH * 3 * 6 * 6, SEED, 1, &x));
+    judge_forward(&j, x);
+    for (int k = 0; k < BLOCKS; k++)
+        sum += entropy[k] = entropy64(&j, end[k]);
+    for (int k = BLOCKS - 1; k > 0; k--) {
+        const double sigma = sigma64(&j, end[k - 1], end[k], k == 2 ? 2 : 1);
+        trainability += (2 - sigma - 1 / (sigma + 1e-6)) / (BLOCKS - 1);
+    }
+    assert_near("expressivity", value_of(w, KAS_SCORE_EXPRESSIVITY), sum, 1e-5);
+    assert_near("progressivity", value_of(w, KAS_SCORE_PROGRESSIVITY),
+                fmin(entropy[1] - entropy[0], entropy[2] - entropy[1]), 1e-4);
+    assert_near("trainability", value_of(w, KAS_SCORE_TRAINABILITY), trainability, 1e-4);
+    free(x);
+    judge_free(&j);
+    world_free(w);
+}
+
+/* ---- counts, states, traps ------------------------------------------------------------------- */
+
+/* Each kernel: map 8 x 24, 8 factors, depthwise 8 x 3; stem 8 x 27, linear 8 x 5 + 5, four batch norms of 16. */
+static void counts_by_hand(void **state)
+{
+    (void)state;
+    world *w = world_make(KAS_LAYER_RELU, KAS_OP_RELU);
+    assert_near("params", value_of(w, KAS_SCORE_PARAMS), 3 * (192 + 8 + 24) + 216 + 45 + 4 * 16, 0);
+    assert_near("layers", value_of(w, KAS_SCORE_LAYERS), 3 * 3 + 2, 0);
+    const double flops = value_of(w, KAS_SCORE_FLOPS);
+    const double others = kas_net_flops(w->net) - kas_layer_flops(w->net, w->target[0].layer) -
+                          kas_layer_flops(w->net, w->target[1].layer) -
+                          kas_layer_flops(w->net, w->target[2].layer);
+    assert_near("flops", flops, others + w->replacement.solution.flops, 1e-12);
+    world_free(w);
+}
+
+/* naswot and swap see ReLU only: without one they are blind, while the others have a value; and a kernel's own
+ * function changes their neurons only if it is a ReLU. */
+static void patterns_see_relu_only(void **state)
+{
+    (void)state;
+    world *w = world_make(KAS_LAYER_SILU, KAS_OP_TANH);
+    const kas_scored none = score(w, "naswot,swap,fisher");
+    assert_int_equal(none.state[KAS_SCORE_NASWOT], KAS_SCORE_BLIND);
+    assert_int_equal(none.state[KAS_SCORE_SWAP], KAS_SCORE_BLIND);
+    assert_int_equal(none.state[KAS_SCORE_FISHER], KAS_SCORED);
+    assert_true(isnan(none.value[KAS_SCORE_NASWOT]));
+    world_free(w);
+    w = world_make(KAS_LAYER_SILU, KAS_OP_RELU);
+    assert_int_equal(score(w, "naswot").state[KAS_SCORE_NASWOT], KAS_SCORED);
+    world_free(w);
+}
+
+static void not_finite_is_a_state(void **state)
+{
+    (void)state;
+    world *w = world_make(KAS_LAYER_RELU, KAS_OP_RELU);
+    w->minibatch[0].image[5] = INFINITY;
+    kas_scored all =
+        score(w, "fisher,fisher_all,snip,grad_norm,naswot,swap,jacob_cov,zico,synflow,params");
+    for (int i = KAS_SCORE_FISHER; i <= KAS_SCORE_ZICO; i++) {
+        assert_int_equal(all.state[i], KAS_SCORE_NOT_FINITE);
+        assert_true(isnan(all.value[i]));
+    }
+    assert_int_equal(all.state[KAS_SCORE_SYNFLOW], KAS_SCORED);
+    assert_string_equal(all.layer, "input");
+    /* Two equal images: the determinant is 0, and the other scores go on. */
+    memcpy(w->minibatch[0].image, w->minibatch[0].image + 108, sizeof(float) * 108);
+    all = score(w, "naswot,fisher");
+    assert_int_equal(all.state[KAS_SCORE_NASWOT], KAS_SCORE_NOT_FINITE);
+    assert_int_equal(all.state[KAS_SCORE_FISHER], KAS_SCORED);
+    world_free(w);
+}
+
+static void draws_are_averaged(void **state)
+{
+    (void)state;
+    world *w = world_make(KAS_LAYER_RELU, KAS_OP_RELU);
+    kas_scored one, two, both;
+    OK(kas_scores_parse("fisher,synflow,params", w->setup.asked));
+    OK(kas_score_average(&w->setup, &w->replacement, 0, SEED, 1, &w->memory, &one));
+    OK(kas_score_average(&w->setup, &w->replacement, 0, SEED + 1, 1, &w->memory, &two));
+    OK(kas_score_average(&w->setup, &w->replacement, 0, SEED, 2, &w->memory, &both));
+    for (int i = 0; i < KAS_SCORES; i++)
+        if (w->setup.asked[i])
+            assert_near(kas_score_get(i)->name, both.value[i], (one.value[i] + two.value[i]) / 2,
+                        1e-12);
+    assert_true(one.value[KAS_SCORE_FISHER] != two.value[KAS_SCORE_FISHER]);
+    world_free(w);
+}
+
+/* ---- input ----------------------------------------------------------------------------------- */
+
+static void assert_refused(kas_status found, kas_status expected, const char *text)
+{
+    assert_int_equal(found, expected);
+    if (!strstr(kas_error(), text))
+        fail_msg("\"%s\" does not say \"%s\"", kas_error(), text);
+}
+
+static void names(void **state)
+{
+    (void)state;
+    bool asked[KAS_SCORES];
+    kas_score_setup setup = {0};
+    OK(kas_scores_parse("az_nas", asked));
+    assert_true(asked[KAS_SCORE_TRAINABILITY] && asked[KAS_SCORE_FLOPS] &&
+                !asked[KAS_SCORE_FISHER]);
+    OK(kas_scores_parse("all", asked));
+    for (int i = 0; i < KAS_SCORES; i++)
+        assert_true(asked[i]);
+    assert_refused(kas_scores_parse("snip,fishers", asked), KAS_USAGE,
+                   "no score \"fishers\"; there are fisher,");
+    assert_refused(kas_scores_parse("", asked), KAS_USAGE, "no score \"\"");
+    OK(kas_scores_parse("synflow,naswot", setup.asked));
+    assert_refused(kas_score_check(&setup), KAS_USAGE, "naswot needs images: give --dataset");
+}
+
+static void minibatches(void **state)
+{
+    (void)state;
+    kas_dataset *d;
+    kas_minibatch m[KAS_SCORE_MINIBATCHES], again[KAS_SCORE_MINIBATCHES];
+    OK(kas_dataset_create(4, 4, 3, 3, 40, 4, &d));
+    for (uint32_t i = 0; i < 40 * 48; i++)
+        d->train.pixels[i] = (uint8_t)(i * 2654435761u >> 13);
+    for (int i = 0; i < 40; i++)
+        d->train.labels[i] = (uint16_t)(i % 3);
+    OK(kas_minibatches_draw(d, 16, 3, m));
+    OK(kas_minibatches_draw(d, 16, 3, again));
+    for (int k = 0; k < KAS_SCORE_MINIBATCHES; k++)
+        assert_memory_equal(m[k].image, again[k].image, sizeof(float) * 16 * 48);
+    for (int a = 0; a < 16; a++) /* no image is in both */
+        for (int b = 0; b < 16; b++)
+            assert_memory_not_equal(m[0].image + a * 48, m[1].image + b * 48, sizeof(float) * 48);
+    for (int k = 0; k < KAS_SCORE_MINIBATCHES; k++) {
+        kas_minibatch_free(&m[k]);
+        kas_minibatch_free(&again[k]);
+    }
+    assert_refused(kas_minibatches_draw(d, 21, 3, m), KAS_BAD_INPUT,
+                   "40 images are too few for 2 minibatches of 21");
+    for (int k = 0; k < KAS_SCORE_MINIBATCHES; k++)
+        kas_minibatch_free(&m[k]);
+    memset(d->train.labels, 0, sizeof *d->train.labels * 40);
+    assert_refused(kas_minibatches_draw(d, 20, 3, m), KAS_BAD_INPUT,
+                   "all 20 images of the minibatch are of class 0");
+    for (int k = 0; k < KAS_SCORE_MINIBATCHES; k++)
+        kas_minibatch_free(&m[k]);
+    for (uint32_t i = 0; i < 48; i++)
+        d->train.pixels[7 * 48 + i] = (uint8_t)(i % 3);
+    assert_refused(kas_minibatches_draw(d, 20, 3, m), KAS_BAD_INPUT,
+                   "image 7 of the training set is constant");
+    for (int k = 0; k < KAS_SCORE_MINIBATCHES; k++)
+        kas_minibatch_free(&m[k]);
+    kas_dataset_close(d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fisher_by_hand),
+        cmocka_unit_test(eigenvalues_by_hand),
+        cmocka_unit_test(eigenvalues_of_larger),
+        cmocka_unit_test(ranks_leave_out_what_is_not_finite),
+        cmocka_unit_test(gradients_agree),
+        cmocka_unit_test(jacobian_agrees),
+        cmocka_unit_test(patterns_agree),
+        cmocka_unit_test(synflow_agrees),
+        cmocka_unit_test(zen_agrees),
+        cmocka_unit_test(meco_agrees),
+        cmocka_unit_test(az_nas_agrees),
+        cmocka_unit_test(counts_by_hand),
+        cmocka_unit_test(patterns_see_relu_only),
+        cmocka_unit_test(not_finite_is_a_state),
+        cmocka_unit_test(draws_are_averaged),
+        cmocka_unit_test(names),
+        cmocka_unit_test(minibatches),
+    };
+    return cmocka_run_group_tests_name("untrained", tests, NULL, NULL);
+}
