@@ -7,8 +7,9 @@
 #include "host/interpret/steps.h"
 
 typedef struct kas_engine {
-    size_t size;                                          /* of a number in bytes */
-    void (*store)(void *to, const float *from, size_t n); /* converts */
+    size_t size; /* of a number in bytes */
+    /* Converts, and multiplies */
+    void (*store)(void *to, const float *from, size_t n, double factor);
     void (*positive)(void *x, size_t n);
     void (*fill)(void *x, size_t n, double value);
     double (*get)(const void *x, size_t i);

@@ -90,28 +90,38 @@ static kas_status find_weights(kas_interpreter *p)
     return KAS_OK;
 }
 
-kas_status kas_interpret_draw(kas_interpreter *p, uint64_t seed, kas_interpret_init how)
+/* The values of linear layers and factors, of which there are few. */
+static kas_status draw_others(kas_interpreter *p, const kas_interpret_weight *w, uint64_t seed)
 {
-    size_t most = 0;
-    for (int i = 0; i < p->weights; i++)
-        most = p->weight[i].size > most ? p->weight[i].size : most;
-    float *values = malloc(sizeof *values * (most ? most : 1));
+    const kas_param param = {.layer = w->layer,
+                             .slot = w->slot,
+                             .size = w->size,
+                             .init =
+                                 w->uniform && w->scale > 0 ? KAS_INIT_UNIFORM : KAS_INIT_CONSTANT,
+                             .scale = w->scale};
+    float *values = malloc(sizeof *values * w->size);
     if (!values)
-        return kas_fail(KAS_NO_MEMORY, "no memory for %zu weights", most);
+        return kas_fail(KAS_NO_MEMORY, "no memory for %zu weights", w->size);
+    kas_param_init(&param, seed, values);
+    p->engine->store((char *)p->value + w->at * p->engine->size, values, w->size, 1);
+    free(values);
+    return KAS_OK;
+}
+
+kas_status kas_interpret_draw(kas_interpreter *p, uint64_t seed, kas_interpret_init how,
+                              kas_normals *normals)
+{
     for (int i = 0; i < p->weights; i++) {
         const kas_interpret_weight *w = &p->weight[i];
-        const bool unit = how == KAS_INTERPRET_UNIT && !w->uniform && !w->factor;
-        const kas_param param = {.layer = w->layer,
-                                 .slot = w->slot,
-                                 .size = w->size,
-                                 .init = w->factor || w->scale == 0 ? KAS_INIT_CONSTANT
-                                         : w->uniform               ? KAS_INIT_UNIFORM
-                                                                    : KAS_INIT_NORMAL,
-                                 .scale = unit ? 1 : w->scale};
-        kas_param_init(&param, seed, values);
-        p->engine->store((char *)p->value + w->at * p->engine->size, values, w->size);
+        const float *drawn;
+        if (w->uniform || w->factor) {
+            KAS_TRY(draw_others(p, w, seed));
+            continue;
+        }
+        KAS_TRY(kas_normals_get(normals, seed, w->layer, w->slot, w->size, &drawn));
+        p->engine->store((char *)p->value + w->at * p->engine->size, drawn, w->size,
+                         how == KAS_INTERPRET_UNIT ? 1 : w->scale);
     }
-    free(values);
     if (how == KAS_INTERPRET_POSITIVE)
         p->engine->positive(p->value, p->values);
     return KAS_OK;
@@ -318,7 +328,7 @@ void kas_interpret_forward(kas_interpreter *p, const float *images)
     if (p->sign)
         memset(p->sign, 0, sizeof *p->sign * p->sign_words * (size_t)p->options.batch);
     if (images)
-        p->engine->store(p->act[0], images, kas_interpret_elements(p, 0));
+        p->engine->store(p->act[0], images, kas_interpret_elements(p, 0), 1);
     else
         p->engine->fill(p->act[0], kas_interpret_elements(p, 0), 1);
     for (int i = 1; i < p->options.net->layers; i++)

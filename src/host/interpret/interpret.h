@@ -12,6 +12,7 @@
 #ifndef KAS_INTERPRET_INTERPRET_H
 #define KAS_INTERPRET_INTERPRET_H
 
+#include "host/interpret/normals.h"
 #include "host/net/net.h"
 #include "host/space/solve/replacement.h"
 
@@ -88,7 +89,9 @@ typedef enum kas_interpret_init {
     KAS_INTERPRET_UNIT,     /* the same, with normal weights divided by their standard deviation */
     KAS_INTERPRET_POSITIVE  /* the same as a training, and the magnitude of each */
 } kas_interpret_init;
-kas_status kas_interpret_draw(kas_interpreter *pass, uint64_t seed, kas_interpret_init how);
+/* Up to rounding, normal weights are `normals` times their deviation. */
+kas_status kas_interpret_draw(kas_interpreter *pass, uint64_t seed, kas_interpret_init how,
+                              kas_normals *normals);
 
 /* Copies the images [batch][c][h][w] (NULL: every value is 1), and runs all layers. */
 void kas_interpret_forward(kas_interpreter *pass, const float *images);

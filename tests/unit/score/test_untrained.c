@@ -207,13 +207,15 @@ static judge judge_of(const world *w, const kas_net *net, int batch, kas_interpr
     const kas_interpret_options options = {
         .net = net, .replacement = &w->replacement, .batch = batch, .exact = true};
     kas_interpret_memory memory = {0};
+    kas_normals normals = {0};
     kas_interpreter *p;
     OK(kas_interpret_create(&options, &memory, &p));
-    OK(kas_interpret_draw(p, SEED, how));
+    OK(kas_interpret_draw(p, SEED, how, &normals));
     judge j = judge_make(net, &w->replacement, batch);
     judge_weights(&j, p);
     kas_interpret_free(p);
     kas_interpret_memory_free(&memory);
+    kas_normals_free(&normals);
     return j;
 }
 

@@ -309,8 +309,10 @@ static kas_status print_table(const session *s)
         for (int i = 0; i < KAS_SCORES; i++)
             if (from->scored.state[i] == KAS_SCORED)
                 kas_table_cell(table, "%.5g", from->scored.value[i]);
-            else if (s->setup.asked[i])
+            else if (from->scored.state[i] != KAS_SCORE_NOT_ASKED)
                 kas_table_cell(table, "%s", kas_score_states[from->scored.state[i]]);
+            else if (s->setup.asked[i]) /* ranks, of the unmodified network */
+                kas_table_cell(table, "-");
         cpu += k ? from->scored.cpu_seconds : 0;
     }
     kas_status status = kas_table_write(table, &out);

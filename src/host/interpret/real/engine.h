@@ -224,10 +224,10 @@ static double loss(kas_interpreter *p, const uint16_t *labels)
     return sum / (double)n;
 }
 
-static void store(void *to, const float *from, size_t n)
+static void store(void *to, const float *from, size_t n, double factor)
 {
     for (size_t i = 0; i < n; i++)
-        ((real *)to)[i] = (real)from[i];
+        ((real *)to)[i] = (real)from[i] * (real)factor;
 }
 
 static void positive(void *x, size_t n)

@@ -107,12 +107,25 @@ static void step_backward(const kas_step *s, const values *v)
     }
 }
 
+static uint64_t signs_of(size_t n, const real *x)
+{
+    uint64_t word = 0;
+#pragma omp simd reduction(| : word)
+    for (size_t i = 0; i < n; i++)
+        word |= (uint64_t)(x[i] > 0) << i;
+    return word;
+}
+
 /* Notes which of n values of an image are above 0. */
 static void note_signs(const kas_interpreter *p, int image, size_t at, size_t n, const real *x)
 {
     uint64_t *row = p->sign + (size_t)image * p->sign_words;
-    for (size_t i = 0; i < n; at++, i++)
-        row[at / 64] |= (uint64_t)(x[i] > 0) << at % 64;
+    for (size_t i = 0; i < n;) {
+        const size_t free_bits = 64 - at % 64, count = n - i < free_bits ? n - i : free_bits;
+        row[at / 64] |= signs_of(count, x + i) << at % 64;
+        at += count;
+        i += count;
+    }
 }
 
 /* One instance of a kernel for one image. */

@@ -215,7 +215,7 @@ static kas_status run(kas_scoring *s, const int *end, int blocks)
     float *images = NULL;
     kas_status status = kas_interpret_create(&options, &s->memory->block[2], &p);
     if (status == KAS_OK)
-        status = kas_interpret_draw(p, s->seed, KAS_INTERPRET_TRAINING);
+        status = kas_interpret_draw(p, s->seed, KAS_INTERPRET_TRAINING, &s->memory->normals);
     if (status == KAS_OK)
         status = kas_normal_images(kas_interpret_elements(p, 0), s->setup->seed, 1, &images);
     if (status == KAS_OK) {

@@ -46,7 +46,7 @@ kas_status kas_score_meco(kas_scoring *s, double *value)
     float *image = NULL;
     kas_status status = kas_interpret_create(&options, &s->memory->block[2], &p);
     if (status == KAS_OK)
-        status = kas_interpret_draw(p, s->seed, KAS_INTERPRET_TRAINING);
+        status = kas_interpret_draw(p, s->seed, KAS_INTERPRET_TRAINING, &s->memory->normals);
     if (status == KAS_OK)
         status = kas_normal_images(kas_interpret_elements(p, 0), s->setup->seed, 3, &image);
     if (status == KAS_OK) {

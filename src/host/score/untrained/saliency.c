@@ -63,7 +63,7 @@ kas_status kas_score_synflow(kas_scoring *s, double *value)
     kas_interpreter *p = NULL;
     kas_status status = kas_interpret_create(&options, &s->memory->block[1], &p);
     if (status == KAS_OK)
-        status = kas_interpret_draw(p, s->seed, KAS_INTERPRET_POSITIVE);
+        status = kas_interpret_draw(p, s->seed, KAS_INTERPRET_POSITIVE, &s->memory->normals);
     if (status == KAS_OK) {
         kas_interpret_forward(p, NULL);
         kas_interpret_set_gradient(p, net->layers - 1, 1);

@@ -112,6 +112,7 @@ void kas_score_memory_free(kas_score_memory *memory)
 {
     for (int i = 0; i < KAS_SCORE_MEMORIES; i++)
         kas_interpret_memory_free(&memory->block[i]);
+    kas_normals_free(&memory->normals);
 }
 
 static const kas_minibatch *minibatch(const kas_scoring *s, bool other)
@@ -132,7 +133,7 @@ static kas_status prepare(kas_scoring *s)
     if (s->data)
         return KAS_OK;
     KAS_TRY(kas_interpret_create(&options, &s->memory->block[0], &s->data));
-    return kas_interpret_draw(s->data, s->seed, KAS_INTERPRET_TRAINING);
+    return kas_interpret_draw(s->data, s->seed, KAS_INTERPRET_TRAINING, &s->memory->normals);
 }
 
 static bool logits_finite(const kas_scoring *s)

@@ -88,6 +88,7 @@ kas_status kas_score_check(const kas_score_setup *setup);
 enum { KAS_SCORE_MEMORIES = 3 };
 typedef struct kas_score_memory {
     kas_interpret_memory block[KAS_SCORE_MEMORIES];
+    kas_normals normals;
 } kas_score_memory; /* of one thread, zero at first */
 void kas_score_memory_free(kas_score_memory *memory);
 

@@ -81,7 +81,7 @@ kas_status kas_score_zen(kas_scoring *s, double *value)
     kas_interpreter *p = NULL;
     kas_status status = kas_interpret_create(&options, &s->memory->block[2], &p);
     if (status == KAS_OK)
-        status = kas_interpret_draw(p, s->seed, KAS_INTERPRET_UNIT);
+        status = kas_interpret_draw(p, s->seed, KAS_INTERPRET_UNIT, &s->memory->normals);
     if (status == KAS_OK)
         status = run(s, p, value);
     kas_interpret_free(p);
