@@ -1,102 +1,17 @@
-/* Scores without training against float64: gradients and activations from the reference, the scores' formulas written
- * out once more; Fisher's equations on a case worked out by hand; states, ranks, and what ReLU hides. */
+/* Scores without training against float64: gradients and activations from the reference, the scores'
+ * formulas written out once more; states, and what ReLU hides. */
 #include "unit/interpret/judged.h"
+#include "near.h"
 
 #include <stdio.h>
 
 #include "host/net/targets.h"
 #include "host/score/untrained/eigen.h"
-#include "host/score/untrained/fisher.h"
-#include "host/score/untrained/rank.h"
 #include "host/score/untrained/scoring.h"
 #include "support/build.h"
 #include "support/layers.h"
 
 enum { BATCH = 8, SEED = 4 };
-
-static void assert_near(const char *what, double found, double expected, double tolerance)
-{
-    const double error = fabs(found - expected) / fmax(fabs(expected), 1e-30);
-    printf("%-14s %.10g, in float64 %.10g: %.1e\n", what, found, expected, error);
-    if (!(error <= tolerance))
-        fail_msg("%s: %.10g, expected %.10g, error %.1e, tolerance %.0e", what, found, expected,
-                 error, tolerance);
-}
-
-/* ---- by hand --------------------------------------------------------------------------------- */
-
-/* Two images, two channels, two pixels. Channel 0: (1*1 + 2*3) = 7 and (0*5 - 1*2) = -2, so (49 + 4) / 4. Channel 1: 0
- * and 4 * 0.5 = 2, so 4 / 4. */
-static void fisher_by_hand(void **state)
-{
-    (void)state;
-    const float a[] = {1, 2, 3, 0, 0, -1, 4, 1}, g[] = {1, 3, 0, 7, 5, 2, 0.5F, 0};
-    assert_near("Delta_l", kas_fisher_layer(2, 2, 2, a, g), 53.0 / 4 + 1, 1e-15);
-}
-
-static void eigenvalues_by_hand(void **state)
-{
-    (void)state;
-    double two[] = {2, 1, NAN, 2}, value[3];
-    OK(kas_eigenvalues(2, two, 2, value));
-    assert_near("smaller", value[0], 1, 1e-14);
-    assert_near("larger", value[1], 3, 1e-14);
-    /* 1 + 2 cos of 0, 2 pi / 3 and 4 pi / 3, and 4 more: eigenvalues 3, 3, 6 + ... of a circulant */
-    double three[] = {4, 1, 1, 0, 4, 1, 0, 0, 4};
-    OK(kas_eigenvalues(3, three, 3, value));
-    assert_near("double", value[0], 3, 1e-14);
-    assert_near("double", value[1], 3, 1e-14);
-    assert_near("single", value[2], 6, 1e-14);
-    double bad[] = {1, INFINITY, 0, 1};
-    OK(kas_eigenvalues(2, bad, 1, value));
-    assert_true(isnan(value[0]));
-}
-
-/* Eigenvalues of random matrices: their sums are the traces of A and of A A. */
-static void eigenvalues_of_larger(void **state)
-{
-    (void)state;
-    enum { N = 40 };
-    double a[N * N], value[N], sum = 0, squares = 0, trace = 0, norm = 0;
-    kas_rng rng = kas_rng_make(1, KAS_PURPOSE_TEST, 0);
-    for (int i = 0; i < N; i++)
-        for (int j = i; j < N; j++) {
-            a[i * N + j] = kas_rng_normal(&rng);
-            norm += (i == j ? 1 : 2) * a[i * N + j] * a[i * N + j];
-            trace += i == j ? a[i * N + j] : 0;
-        }
-    OK(kas_eigenvalues(N, a, N, value));
-    for (int i = 0; i < N; i++) {
-        sum += value[i];
-        squares += value[i] * value[i];
-        assert_true(i == 0 || value[i] >= value[i - 1]);
-    }
-    assert_near("trace", sum, trace, 1e-11);
-    assert_near("norm", squares, norm, 1e-11);
-}
-
-static void ranks_leave_out_what_is_not_finite(void **state)
-{
-    (void)state;
-    const double value[] = {3, NAN, 1, 3, -INFINITY, 2}, up[] = {1, 2, 3, 4},
-                 down[] = {9, 8, 7, NAN};
-    const double third[] = {2, 0, 1, 3};
-    const double *both[] = {up, down};
-    double rank[6], correlation, combined[4];
-    int ranked;
-    OK(kas_ranks(6, value, rank, &ranked));
-    assert_int_equal(ranked, 4);
-    assert_true(rank[0] == 3.5 && isnan(rank[1]) && rank[2] == 1 && rank[3] == 3.5 &&
-                isnan(rank[4]) && rank[5] == 2);
-    OK(kas_spearman(4, up, down, &correlation));
-    assert_near("Spearman", correlation, -1, 1e-15);
-    OK(kas_spearman(4, value, third, &correlation));
-    assert_near("Spearman", correlation, sqrt(3) / 2, 1e-12); /* ranks 2.5 1 2.5 against 2 1 3 */
-    OK(kas_combine_ranks(4, 2, both, combined));
-    assert_near("combined", combined[0], log(1.0 / 3) + log(3.0 / 3), 1e-15);
-    assert_near("combined", combined[1], 2 * log(2.0 / 3), 1e-15);
-    assert_true(isnan(combined[3]));
-}
 
 /* ---- a network ------------------------------------------------------------------------------- */
 
@@ -662,79 +577,9 @@ static void draws_are_averaged(void **state)
     world_free(w);
 }
 
-/* ---- input ----------------------------------------------------------------------------------- */
-
-static void assert_refused(kas_status found, kas_status expected, const char *text)
-{
-    assert_int_equal(found, expected);
-    if (!strstr(kas_error(), text))
-        fail_msg("\"%s\" does not say \"%s\"", kas_error(), text);
-}
-
-static void names(void **state)
-{
-    (void)state;
-    bool asked[KAS_SCORES];
-    kas_score_setup setup = {0};
-    OK(kas_scores_parse("az_nas", asked));
-    assert_true(asked[KAS_SCORE_TRAINABILITY] && asked[KAS_SCORE_FLOPS] &&
-                !asked[KAS_SCORE_FISHER]);
-    OK(kas_scores_parse("all", asked));
-    for (int i = 0; i < KAS_SCORES; i++)
-        assert_true(asked[i]);
-    assert_refused(kas_scores_parse("snip,fishers", asked), KAS_USAGE,
-                   "no score \"fishers\"; there are fisher,");
-    assert_refused(kas_scores_parse("", asked), KAS_USAGE, "no score \"\"");
-    OK(kas_scores_parse("synflow,naswot", setup.asked));
-    assert_refused(kas_score_check(&setup), KAS_USAGE, "naswot needs images: give --dataset");
-}
-
-static void minibatches(void **state)
-{
-    (void)state;
-    kas_dataset *d;
-    kas_minibatch m[KAS_SCORE_MINIBATCHES], again[KAS_SCORE_MINIBATCHES];
-    OK(kas_dataset_create(4, 4, 3, 3, 40, 4, &d));
-    for (uint32_t i = 0; i < 40 * 48; i++)
-        d->train.pixels[i] = (uint8_t)(i * 2654435761u >> 13);
-    for (int i = 0; i < 40; i++)
-        d->train.labels[i] = (uint16_t)(i % 3);
-    OK(kas_minibatches_draw(d, 16, 3, m));
-    OK(kas_minibatches_draw(d, 16, 3, again));
-    for (int k = 0; k < KAS_SCORE_MINIBATCHES; k++)
-        assert_memory_equal(m[k].image, again[k].image, sizeof(float) * 16 * 48);
-    for (int a = 0; a < 16; a++) /* no image is in both */
-        for (int b = 0; b < 16; b++)
-            assert_memory_not_equal(m[0].image + a * 48, m[1].image + b * 48, sizeof(float) * 48);
-    for (int k = 0; k < KAS_SCORE_MINIBATCHES; k++) {
-        kas_minibatch_free(&m[k]);
-        kas_minibatch_free(&again[k]);
-    }
-    assert_refused(kas_minibatches_draw(d, 21, 3, m), KAS_BAD_INPUT,
-                   "40 images are too few for 2 minibatches of 21");
-    for (int k = 0; k < KAS_SCORE_MINIBATCHES; k++)
-        kas_minibatch_free(&m[k]);
-    memset(d->train.labels, 0, sizeof *d->train.labels * 40);
-    assert_refused(kas_minibatches_draw(d, 20, 3, m), KAS_BAD_INPUT,
-                   "all 20 images of the minibatch are of class 0");
-    for (int k = 0; k < KAS_SCORE_MINIBATCHES; k++)
-        kas_minibatch_free(&m[k]);
-    for (uint32_t i = 0; i < 48; i++)
-        d->train.pixels[7 * 48 + i] = (uint8_t)(i % 3);
-    assert_refused(kas_minibatches_draw(d, 20, 3, m), KAS_BAD_INPUT,
-                   "image 7 of the training set is constant");
-    for (int k = 0; k < KAS_SCORE_MINIBATCHES; k++)
-        kas_minibatch_free(&m[k]);
-    kas_dataset_close(d);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fisher_by_hand),
-        cmocka_unit_test(eigenvalues_by_hand),
-        cmocka_unit_test(eigenvalues_of_larger),
-        cmocka_unit_test(ranks_leave_out_what_is_not_finite),
         cmocka_unit_test(gradients_agree),
         cmocka_unit_test(jacobian_agrees),
         cmocka_unit_test(patterns_agree),
@@ -746,8 +591,6 @@ int main(void)
         cmocka_unit_test(patterns_see_relu_only),
         cmocka_unit_test(not_finite_is_a_state),
         cmocka_unit_test(draws_are_averaged),
-        cmocka_unit_test(names),
-        cmocka_unit_test(minibatches),
     };
     return cmocka_run_group_tests_name("untrained", tests, NULL, NULL);
 }
