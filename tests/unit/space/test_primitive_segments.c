@@ -1,5 +1,6 @@
 /* slice and concat: rules, symbols, files, values by hand, gradients, export. */
 #include "host/space/solve/solve.h"
+#include "host/space/split.h"
 #include "primitive_fixture.h"
 #include "host/export/python.h"
 
@@ -214,6 +215,9 @@ static void test_bad_files(void **state)
          "one of the fields"},
         {HEAD ", \"splits\": {\"S1\": {\"whole\": \"C\", \"shares\": 5}}}", "[2, 4]"},
         {HEAD ", \"splits\": {\"S1\": {\"whole\": \"C\", \"first\": 0}}}", "\"first\""},
+        {HEAD ", \"splits\": {\"S1\": {\"whole\": \"C\", \"part\": 1}}}", "\"part\""},
+        {HEAD ", \"splits\": {\"S1\": {\"whole\": \"C\", \"part\": 3, \"shares\": 3}}}",
+         "one of the fields"},
         {HEAD ", \"splits\": {\"S1\": {\"whole\": \"C\", \"shares\": 3}}}",
          "node 2 (concat): 2 operands; S1 has 3 segments"},
         {HEAD ", \"splits\": {\"S1\": {\"whole\": \"C/G0\", \"shares\": 2}}}", "\"G0\" is used"},
@@ -296,6 +300,53 @@ static int k_first(kas_kernel *k, int x)
     return kas_build_concat(k, (const int[]){kas_build_fc(k, left, false, "C"), right}, 2, s);
 }
 
+static int k_part(kas_kernel *k, int x)
+{
+    k->split[0] = (kas_split){.whole = kas_dim_symbol(KAS_SYM_C), .part = 4};
+    const int first = kas_build_slice(k, x, 0, 0, 0), rest = kas_build_slice(k, x, 0, 0, 1);
+    const int turned = kas_build_elementwise(k, KAS_OP_SIN, rest);
+    return kas_build_concat(k, (const int[]){kas_build_fc(k, first, false, "C/4"), turned}, 0, 0);
+}
+
+/* The first 1/n of a size, and what is left of it. */
+static void test_part(void **state)
+{
+    (void)state;
+    static const char file[] =
+        "{\"format\": \"kas-gpu kernel\", \"version\": 1, \"nodes\": [{\"op\": \"input\"}, "
+        "{\"op\": "
+        "\"slice\", \"in\": [0], \"dim\": 1, \"split\": \"S0\", \"segment\": 0}, {\"op\": "
+        "\"slice\", "
+        "\"in\": [0], \"dim\": 1, \"split\": \"S0\", \"segment\": 1}, {\"op\": \"sin\", \"in\": "
+        "[1]}, "
+        "{\"op\": \"concat\", \"in\": [3, 2], \"dim\": 1, \"split\": \"S0\"}, {\"op\": \"fc\", "
+        "\"in\": "
+        "[4], \"out\": \"C\"}], \"splits\": {\"S0\": {\"whole\": \"H\", \"part\": 7}}}";
+    const kas_target fits = KAS_TARGET_PLAIN("fits", 4, 14, 2, 1),
+                     not = KAS_TARGET_PLAIN("not", 4, 12, 2, 1);
+    const kas_budget budget = {0};
+    kas_solution solution;
+    kas_kernel k = {0};
+    kas_buf text = {0}, again = {0};
+    assert_int_equal(kas_kernel_read_json("f", file, strlen(file), &k), KAS_OK);
+    assert_shape(&k, 1, "[C, 1/7*H, W]");
+    assert_shape(&k, 2, "[C, 6/7*H, W]");
+    assert_says(&k, 1, "segment 0 of dim 1 (the first 1/7 of H)");
+    assert_int_equal(kas_split_begin(&k.split[0], 1, 12), 2);
+    assert_int_equal(kas_solve(&k, &fits, 1, &budget, &solution), KAS_OK);
+    kas_solution_free(&solution);
+    assert_int_equal(kas_solve(&k, &not, 1, &budget, &solution), KAS_ILLEGAL);
+    assert_int_equal(kas_kernel_write_json(&k, NULL, &text), KAS_OK);
+    assert_non_null(strstr(kas_buf_text(&text), "{\"whole\": \"H\", \"part\": 7}"));
+    assert_int_equal(kas_kernel_canonical_text(&k, &again), KAS_OK);
+    assert_non_null(strstr(kas_buf_text(&again), "S0=H part=7;"));
+    kas_buf_free(&text);
+    kas_buf_free(&again);
+    k.split[0].part = 1;
+    assert_refused(kas_build_slice(&k, 0, 1, 0, 0), "the part of the whole that they are, 2 to");
+    assert_differentiates("a part of the channels", k_part);
+}
+
 static void test_gradients(void **state)
 {
     (void)state;
@@ -306,12 +357,12 @@ static void test_gradients(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),    cmocka_unit_test(test_marks),
-        cmocka_unit_test(test_refusals),  cmocka_unit_test(test_free_sizes),
-        cmocka_unit_test(test_targets),   cmocka_unit_test(test_names),
-        cmocka_unit_test(test_texts),     cmocka_unit_test(test_bad_files),
-        cmocka_unit_test(test_values),    cmocka_unit_test(test_redundant),
-        cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_shapes),   cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_free_sizes),
+        cmocka_unit_test(test_targets),  cmocka_unit_test(test_names),
+        cmocka_unit_test(test_texts),    cmocka_unit_test(test_bad_files),
+        cmocka_unit_test(test_values),   cmocka_unit_test(test_redundant),
+        cmocka_unit_test(test_part),     cmocka_unit_test(test_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
