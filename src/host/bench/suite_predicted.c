@@ -63,8 +63,12 @@ static kas_status add(subject *s, const char *kernel, const char *layer, bool ba
                   .estimate = kas_predict_pass(&s->machine, pass)};
     snprintf(l->kernel, sizeof l->kernel, "%s", kernel);
     snprintf(l->layer, sizeof l->layer, "%s", layer);
-    snprintf(l->launch, sizeof l->launch, "%s",
-             pass->kernel && !pass->library ? pass->kernel->function : pass->what);
+    if (pass->library)
+        snprintf(l->launch, sizeof l->launch, "%s %dx%d %d:%d/%d", pass->what, pass->conv.kernel_h,
+                 pass->conv.kernel_w, pass->conv.c_in, pass->conv.c_out, pass->conv.groups);
+    else
+        snprintf(l->launch, sizeof l->launch, "%s",
+                 pass->kernel ? pass->kernel->function : pass->what);
     if (pass->kernel) {
         memcpy(l->grid, pass->kernel->grid, sizeof l->grid);
         memcpy(l->block, pass->kernel->block, sizeof l->block);
@@ -105,11 +109,13 @@ static kas_status add_operations(subject *s, const char *kernel, const kas_progr
     const kas_operation *op = backward ? p->backward : p->forward;
     const int count = backward ? p->backwards : p->forwards;
     for (int i = 0; i < count; i++) {
-        const kas_sweep pass = {.what = "convolution",
+        static const char *const what[] = {"forward", "data", "weights"};
+        const kas_sweep pass = {.what = what[op[i].pass],
                                 .bytes = op[i].bytes,
                                 .kernel = &op[i],
                                 .library = op[i].kind == KAS_OPERATION_CONV,
-                                .conv = op[i].conv};
+                                .conv = op[i].conv,
+                                .conv_pass = op[i].pass};
         KAS_TRY(add(s, kernel, p->target.name, backward, &pass));
     }
     return KAS_OK;

@@ -71,7 +71,8 @@ static kas_sweep *pass(counter *c, const char *what, int layer, double bytes)
 }
 
 /* Adds a pass of a layer's convolution. */
-static void conv_pass(counter *c, const char *what, int layer, double bytes, kas_dtype dtype)
+static void conv_pass(counter *c, kas_conv_pass number, const char *what, int layer, double bytes,
+                      kas_dtype dtype)
 {
     kas_sweep *s = pass(c, what, layer, bytes);
     if (!s)
@@ -79,6 +80,7 @@ static void conv_pass(counter *c, const char *what, int layer, double bytes, kas
     s->library = true;
     s->conv = kas_layer_conv_desc(c->m->net, layer, c->m->batch, dtype);
     s->conv.tf32 = c->m->tf32;
+    s->conv_pass = number;
 }
 
 /* Adds the pass that combines what a batch norm's chunks of rows found: a thread has the loads of
@@ -99,6 +101,7 @@ static void kernel_pass(counter *c, const char *what, int layer, const kas_opera
     s->kernel = op;
     s->library = op->kind == KAS_OPERATION_CONV;
     s->conv = op->conv;
+    s->conv_pass = op->pass;
 }
 
 /* ---- operations ------------------------------------------------------------------------------ */
@@ -137,7 +140,8 @@ static void forward(counter *c, const kas_tape_op *op)
     switch (l->op) {
     case KAS_LAYER_CONV:
     case KAS_LAYER_LINEAR:
-        conv_pass(c, op->norm >= 0 ? "convolution forward with norm" : "convolution forward",
+        conv_pass(c, KAS_CONV_FORWARD,
+                  op->norm >= 0 ? "convolution forward with norm" : "convolution forward",
                   op->layer, x + weights(c, op->layer, op->y.dtype) + x1 + y, op->y.dtype);
         if (l->bias && op->norm < 0)
             pass(c, "bias forward", op->layer, 2 * y);
@@ -174,10 +178,11 @@ static void conv_backward(counter *c, const kas_tape_op *op, double x, double dy
     const double w = weights(c, op->layer, op->dy.dtype);
     if (l->bias)
         pass(c, "bias backward", op->layer, dy + 2 * slot(c, op->work));
-    conv_pass(c, "convolution backward, weights", op->layer,
+    conv_pass(c, KAS_CONV_BACKWARD_WEIGHTS, "convolution backward, weights", op->layer,
               x + dy + weights(c, op->layer, KAS_F32), op->dy.dtype);
     if (op->dx.slot >= 0)
-        conv_pass(c, "convolution backward, data", op->layer, dy + w + x, op->dy.dtype);
+        conv_pass(c, KAS_CONV_BACKWARD_DATA, "convolution backward, data", op->layer, dy + w + x,
+                  op->dy.dtype);
 }
 
 static void norm_backward(counter *c, const kas_tape_op *op, double x, double dy)

@@ -44,8 +44,9 @@ typedef struct kas_sweep {
     double seconds; /* NaN here; bench/step_times.h measures it */
     /* The launch of a kernel in a convolution's place; NULL: a pass of the network's own */
     const kas_operation *kernel;
-    bool library;       /* a library computes it: */
-    kas_conv_desc conv; /* this convolution */
+    bool library;            /* a library computes it: */
+    kas_conv_desc conv;      /* this convolution, */
+    kas_conv_pass conv_pass; /* this pass of it */
     /* Rounds of loads for which a thread of a GPU waits, one behind the other, where a pass has few
      * threads; else 0, and launches of kernels have their own (kas_effort) */
     double rounds;

@@ -72,13 +72,21 @@ static double conv_flops(const kas_conv_desc *d)
            d->kernel_w * (d->c_in / d->groups);
 }
 
-/* Returns the share of the cores for which a convolution has tiles of its result. */
-static double filled(const kas_machine *m, const kas_conv_desc *d)
+/* Returns the share of the cores for which a pass has tiles of its result. Libraries cut long sums
+ * where there are few tiles. */
+static double filled(const kas_machine *m, const kas_conv_desc *d, kas_conv_pass pass)
 {
-    enum { TILE = 64 };
+    enum { TILE = 64, LEAST_SUM = 512 };
+    const double taps = (double)d->kernel_h * d->kernel_w, in = (double)d->c_in / d->groups,
+                 out = (double)d->c_out / d->groups;
     const double pixels = (double)d->n * kas_conv_out_h(d) * kas_conv_out_w(d);
-    const double tiles =
-        ceil(pixels / TILE) * ceil((double)d->c_out / d->groups / TILE) * d->groups;
+    const double rows = pass == KAS_CONV_BACKWARD_WEIGHTS ? taps * in : pixels,
+                 columns = pass == KAS_CONV_BACKWARD_DATA ? in : out,
+                 sum = pass == KAS_CONV_FORWARD         ? taps * in
+                       : pass == KAS_CONV_BACKWARD_DATA ? taps * out
+                                                        : pixels;
+    const double parts = m->gpu ? fmax(1, floor(sum / LEAST_SUM)) : 1;
+    const double tiles = ceil(rows / TILE) * ceil(columns / TILE) * d->groups * parts;
     return tiles < m->cores ? tiles / m->cores : 1;
 }
 
@@ -111,6 +119,15 @@ static kas_precision computed_in(const kas_machine *m, const kas_conv_desc *d)
                                                                 : precision_of(d);
 }
 
+/* Returns the class by which a convolution is computed: on a GPU the groups of a 1x1 map are a batch of
+ * matrix products, each like a map of its own (cuda/conv_matmul.c). */
+static kas_conv_class class_of(const kas_machine *m, const kas_conv_desc *d)
+{
+    const kas_conv_class class = kas_conv_class_of(d);
+    const bool product = m->gpu && d->kernel_h == 1 && d->kernel_w == 1 && d->stride == 1;
+    return product && class == KAS_CONV_GROUPED ? KAS_CONV_MAP : class;
+}
+
 /* Without tensor cores a GPU's libraries reach so many times the share of the rate (which is an
  * eighth or less): TensorRT computes ResNet-50 in float32 at 83% of a V100's rate, and NVIDIA's
  * trainings of ResNeXt-101 on a V100 (150 images a second in float32, 535 in 16 bits) leave groups
@@ -122,7 +139,7 @@ static const double plain_share = 1.42;
 static double efficiency(const kas_machine *m, const kas_conv_desc *d)
 {
     enum { FAR = 8 };
-    const kas_conv_class class = kas_conv_class_of(d);
+    const kas_conv_class class = class_of(m, d);
     const double in = (double)d->c_in / d->groups, out = (double)d->c_out / d->groups;
     const bool grouped = class == KAS_CONV_GROUPED;
     const double half = grouped ? m->half_grouped : m->half_channels;
@@ -136,7 +153,8 @@ static double efficiency(const kas_machine *m, const kas_conv_desc *d)
 static void library(const kas_machine *m, const kas_sweep *pass, double part[KAS_BOUNDS])
 {
     const kas_conv_desc *d = &pass->conv;
-    const double rate = m->rate[computed_in(m, d)] * filled(m, d) * efficiency(m, d);
+    const double rate =
+        m->rate[computed_in(m, d)] * filled(m, d, pass->conv_pass) * efficiency(m, d);
     part[KAS_BOUND_MEMORY] = memory_seconds(m, pass->bytes);
     part[KAS_BOUND_ARITHMETIC] = conv_flops(d) / rate;
     part[KAS_BOUND_LAUNCH] += m->call;
@@ -156,7 +174,7 @@ static void own_pass(const kas_machine *m, const kas_sweep *pass, double part[KA
 /* A library may be faster at some shape than at the large product by which its rate was measured. */
 static double best_rate(const kas_machine *m, const kas_conv_desc *d)
 {
-    return m->rate[computed_in(m, d)] * fmax(1, m->efficiency[kas_conv_class_of(d)]);
+    return m->rate[computed_in(m, d)] * fmax(1, m->efficiency[class_of(m, d)]);
 }
 
 /* A launch finds nothing in a GPU's L1, which belongs to a multiprocessor. */

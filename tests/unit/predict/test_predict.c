@@ -242,6 +242,47 @@ static void convolutions(void **state)
     assert_true(kas_predict_pass(&m, &pass).part[KAS_BOUND_ARITHMETIC] == depthwise);
 }
 
+/* The groups of a 1x1 map are a batch of products on a GPU, and a long sum of few results is cut. */
+static void products(void **state)
+{
+    (void)state;
+    kas_machine m;
+    kas_sweep pass = {.library = true,
+                      .conv = {.n = 64,
+                               .h = 28,
+                               .w = 28,
+                               .c_in = 128,
+                               .c_out = 128,
+                               .groups = 1,
+                               .kernel_h = 1,
+                               .kernel_w = 1,
+                               .stride = 1}};
+    OK(kas_machine_find("h100", &m));
+    const double one = kas_predict_pass(&m, &pass).part[KAS_BOUND_ARITHMETIC];
+    pass.conv.groups = 16;
+    pass.conv.c_in *= 16;
+    pass.conv.c_out *= 16;
+    const double many = kas_predict_pass(&m, &pass).part[KAS_BOUND_ARITHMETIC];
+    assert_true(fabs(many / one - 16) < 1e-9);
+    pass.conv = (kas_conv_desc){.n = 64,
+                                .h = 1,
+                                .w = 1,
+                                .c_in = 1 << 18,
+                                .c_out = 8,
+                                .groups = 1,
+                                .kernel_h = 1,
+                                .kernel_w = 1,
+                                .stride = 1};
+    pass.conv_pass = KAS_CONV_FORWARD;
+    const double forward = kas_predict_pass(&m, &pass).part[KAS_BOUND_ARITHMETIC];
+    pass.conv_pass = KAS_CONV_BACKWARD_WEIGHTS;
+    const double weights = kas_predict_pass(&m, &pass).part[KAS_BOUND_ARITHMETIC];
+    assert_true(forward == weights);
+    pass.conv.n = 1 << 18;
+    pass.conv.c_in = 64; /* tiles enough forward; a long sum for 64 x 8 weights */
+    assert_true(kas_predict_pass(&m, &pass).part[KAS_BOUND_ARITHMETIC] < 40 * forward);
+}
+
 /* A floor that nothing reaches says nothing: with many channels a library is within twice of it. */
 static void libraries_come_near_their_floors(void **state)
 {
@@ -419,6 +460,7 @@ int main(void)
         cmocka_unit_test(blocks_come_in_waves),
         cmocka_unit_test(few_blocks_fetch_slowly),
         cmocka_unit_test(convolutions),
+        cmocka_unit_test(products),
         cmocka_unit_test(libraries_come_near_their_floors),
         cmocka_unit_test(never_below_the_floor),
         cmocka_unit_test(sizes_and_speeds),
