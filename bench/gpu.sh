@@ -6,22 +6,22 @@
 #   part          in `all`  what it shows
 #   build           80 s    kas-gpu, every test, the programs of bench/
 #   tests           60 s    every test program that takes a device is right on the GPU
+#   sanitize        60 s    compute-sanitizer over every test program that takes a device, and sampled kernels: memcheck of
+#                           all, then racecheck, initcheck, synccheck
+#   predict        100 s    the machine model, calibrated, and predicted latencies beside measured ones (studies/predict.sh)
 #   step            40 s    images a second of ResNet-18 at batch 512 (bf16, TF32), its floor, the host's time for a step,
 #                           the time of each pass over memory
-#   peer-steps     150 s    training steps beside PyTorch: CUDA graphs, torch.compile, max-autotune (peers/step.py), and
+#   peer-steps     110 s    training steps beside PyTorch: CUDA graphs, torch.compile, max-autotune (peers/step.py), and
 #                           that both compute the same (peers/network_step.py)
+#   search          30 s    a search: 12 candidates, 3 epochs
+#   check           30 s    300 sampled kernels against the float64 reference
 #   jit             20 s    how long a candidate in ResNet-18 compiles, cold, on all cores
-#   pack            50 s    8 ResNet-20 candidates at batch 128 at once against one after the other (pack.sh)
-#   check           40 s    300 sampled kernels against the float64 reference
-#   sanitize        90 s    compute-sanitizer over every test program that takes a device, and sampled kernels: memcheck of
-#                           all, then racecheck, initcheck, synccheck
+#   pack            20 s    8 ResNet-20 candidates at batch 128 at once against one after the other (pack.sh)
 #   peer-kernels     0 s    200 sampled kernels beside PyTorch, and the time to compile them (peers/kernels.py)
-#   layers          20 s    every layer of ResNet-34 and the known kernels in its place beside the floor
-#   data            20 s    reading, decoding and copying images beside the bound
+#   layers          10 s    every layer of ResNet-34 and the known kernels in its place beside the floor
+#   data            10 s    reading, decoding and copying images beside the bound
 #   models           0 s    every network beside the floor (bf16, TF32)
 #   profile          0 s    time and bytes of memory of every kernel of a step, by the GPU's own counters (ncu)
-#   predict          0 s    the machine model, calibrated, and predicted latencies beside measured ones (studies/predict.sh)
-#   search           0 s    a search: 12 candidates, 3 epochs
 #   train            0 s    a training of the network as it is
 #   make-test               all that `make test DEVICE=cuda` runs, several at a time (not in `all`)
 #
@@ -58,9 +58,9 @@ cd "$(dirname "$0")/.." || exit 1
 
 # ---- the call -------------------------------------------------------------------------------------------------------
 
-every_part=(build tests step peer-steps jit pack check sanitize peer-kernels layers data models profile predict search train)
-declare -A planned=([build]=80 [tests]=60 [step]=40 [peer-steps]=150 [jit]=20 [pack]=50 [check]=40 [sanitize]=90
-    [peer-kernels]=0 [layers]=20 [data]=20 [models]=0 [profile]=0 [predict]=0 [search]=0 [train]=0)
+every_part=(build tests sanitize predict step peer-steps search check jit pack peer-kernels layers data models profile train)
+declare -A planned=([build]=80 [tests]=60 [sanitize]=60 [predict]=100 [step]=40 [peer-steps]=110 [search]=30 [check]=30
+    [jit]=20 [pack]=20 [peer-kernels]=0 [layers]=10 [data]=10 [models]=0 [profile]=0 [train]=0)
 out='' limit=570 most_of_step=100000 jobs=$((($(nproc) + 1) / 2)) again='' device=cuda dataset='' net='' epochs='' recipe=''
 small='' parts=() all=''
 given=("$@")

@@ -56,8 +56,10 @@ void kas_gpu_generated(const kas_machine *m, const kas_operation *op, double ste
     const double kept = blocks_kept(m, op, threads), busy = fmin(blocks, m->cores);
     const double waves = ceil(blocks / (m->cores * kept));
     const double warps = fmin(kept, ceil(blocks / m->cores)) * ceil(threads / m->warp);
-    /* With fewer warps some lanes wait for results. */
-    const double lanes = fmin(1, warps * m->warp / (ISSUE * m->lanes));
+    /* With fewer warps some lanes wait for results; a thread has others to compute meanwhile where
+     * it has several lanes. */
+    const double lanes =
+        fmin(1, warps * fmin(ISSUE, fmax(1, e->together)) * m->warp / (ISSUE * m->lanes));
     const double l2 =
         fmax(e->fetched / m->outer_bandwidth, e->fetched / (busy * L2_PORT * m->clock));
     const double l1 = e->sectors / (m->inner_bandwidth * busy / m->cores);

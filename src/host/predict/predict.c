@@ -119,8 +119,8 @@ static kas_precision computed_in(const kas_machine *m, const kas_conv_desc *d)
                                                                 : precision_of(d);
 }
 
-/* Returns the class by which a convolution is computed: on a GPU the groups of a 1x1 map are a batch of
- * matrix products, each like a map of its own (cuda/conv_matmul.c). */
+/* Returns the class by which a convolution is computed: on a GPU the groups of a 1x1 map are a batch
+ * of matrix products, each like a map of its own (cuda/conv_matmul.c). */
 static kas_conv_class class_of(const kas_machine *m, const kas_conv_desc *d)
 {
     const kas_conv_class class = kas_conv_class_of(d);

@@ -171,6 +171,8 @@ static void emit_head(kas_emitter *e, const char *name)
 static void open_inner(kas_emitter *e)
 {
     e->open &= ~(UINT64_C(1) << kas_masks_index(&e->masks, e->nest->inner));
+    if (e->nest->slides)
+        kas_emit_sliding(e, e->nest->value);
     kas_emit_hoist(e, e->nest->value, ++e->turns);
     kas_emit_line(e, "KAS_UNROLL");
     kas_emit_open_loop(e, e->nest->inner);
@@ -209,7 +211,8 @@ static void emit_lanes(kas_emitter *e)
     const kas_nest *n = e->nest;
     if (n->tiles_within)
         kas_emit_fill_tiles(e);
-    emit_phases(e, n->value);
+    if (!n->slides)
+        emit_phases(e, n->value);
     kas_emit_picks(e, n->value);
     kas_emit_open_lanes(e, e->lane_values > 0);
     if (n->inner >= 0)

@@ -138,6 +138,9 @@ void kas_emit_put_value(kas_emitter *e, kas_ex x)
         put_const(e, node->value);
     } else if (name <= -2 && is_along_column(e, x)) {
         put_kept(e, x);
+    } else if (name <= -2 && e->nest->slides) {
+        kas_buf_printf(e->out, kas_emit_is_wide(e, x) ? "KAS_EACH_VALUE(s%d[v%d])" : "s%d[v%d]",
+                       -2 - name, kas_emit_var_name(e, e->nest->inner));
     } else if (name <= -2) {
         const bool wide = kas_emit_is_wide(e, x);
         const char *of = e->nest->row ? (wide ? "KAS_WIDE_ROW_OF" : "KAS_ROW_OF")

@@ -76,6 +76,9 @@ void kas_emit_put_load(kas_emitter *e, const kas_ex_node *node);
 /* Emit the body of a kernel whose lanes are a row (emit_row.c), or walk columns (emit_column.c). */
 kas_status kas_emit_row(kas_emitter *e);
 kas_status kas_emit_column(kas_emitter *e);
+/* Emits what x sums up over windows that slide, for all turns of the loop inside the lanes
+ * (emit_slide.c). */
+void kas_emit_sliding(kas_emitter *e, kas_ex x);
 /* Opens the loop over the lanes of a block. `threads`: values are kept for the lanes from
  * loop to loop. */
 void kas_emit_open_lanes(kas_emitter *e, bool threads);

@@ -51,7 +51,8 @@ static double room(kas_emitter *e, kas_ex body, const int *var, int vars)
     if (kas_ex_visit(e->ir, body, see_load, &c) != KAS_OK)
         return 1;
     const double turns = LOADED / (c.registers > 1 ? c.registers : 1);
-    return e->nest->inner < 0 ? turns : turns / (double)e->ir->var_size[e->nest->inner];
+    const double inner = e->nest->inner < 0 ? 1 : (double)e->ir->var_size[e->nest->inner];
+    return e->nest->slides ? turns - inner + 1 : turns / inner; /* neighbours share loads */
 }
 
 static long long divisor_below(long long size, double most)

@@ -7,6 +7,8 @@ enum {
     INLINE_BUDGET = 16, /* operations per element that may be repeated to save a trip to memory */
     INLINE_BUDGET_CPU = 6, /* whose caches hold a tensor that the next kernel reads */
     LONG_REDUCTION = 32,
+    /* Of a GPU, for an element and apart in memory: a trip to memory saves most of them */
+    MANY_READS = 100,
     MAX_LEAVES = 14 /* KAS_MAX_LAUNCH_ARGS has a margin for what cannot be split further */
 };
 
@@ -175,6 +177,9 @@ typedef struct visit {
     double work;     /* operations of the reader for one element */
     bool long_sum;   /* the reader holds a long reduction */
     char *in_reduce; /* by tensor: a reduction reads another element of it at every turn */
+    double *walked;  /* by tensor: how many of these elements lie side by side */
+    double window;   /* turns of the reader's reductions */
+    bool row;        /* the reader is a sum of a softmax or norm, which may become a row */
 } visit;
 
 static double repeats(const visit *v, uint64_t mask)
@@ -185,6 +190,15 @@ static double repeats(const visit *v, uint64_t mask)
         if (mask >> i & 1)
             times *= (double)v->ir->var_size[v->masks.var[i]];
     return times;
+}
+
+/* Returns whether a reduction walks along what lies side by side in the tensor that is read. */
+static bool walks(const visit *v, const kas_ex_node *node)
+{
+    int d = node->rank - 1;
+    while (d > 0 && v->ir->tensor[node->tensor].size[d] == 1)
+        d--;
+    return (kas_masks_ix(&v->masks, node->idx[d]) & ~v->outer) != 0;
 }
 
 static void visit_ex(visit *v, kas_ex e)
@@ -201,10 +215,13 @@ static void visit_ex(visit *v, kas_ex e)
         v->readers[node->tensor]++;
         if (times > 1)
             v->in_reduce[node->tensor] = 1;
+        if (!v->row && times > v->walked[node->tensor] && walks(v, node))
+            v->walked[node->tensor] = times;
     } else if (node->kind == KAS_EX_REDUCE) {
         const double length = times * (double)ir->var_size[node->var];
         v->work += length;
         v->long_sum |= length >= LONG_REDUCTION;
+        v->window += length;
     } else if (kas_ex_children(node) > 0) {
         v->work += times * kas_fn_cost((kas_fn)node->fn);
     }
@@ -221,6 +238,8 @@ static kas_status visit_tensor(visit *v, int t, bool counting, double evals)
     v->evals = evals;
     v->work = 0;
     v->long_sum = false;
+    v->window = 0;
+    v->row = ir->tensor[t].along > 0;
     KAS_TRY(
         kas_masks_init(&v->masks, ir, ir->tensor[t].def, ir->tensor[t].rank, ir->tensor[t].var));
     v->outer = 0;
@@ -247,6 +266,7 @@ static kas_status decide(kas_ir *ir, const char *forced, visit *v)
         ir->tensor[t].materialised = false;
         v->readers[t] = 0;
         v->in_reduce[t] = 0;
+        v->walked[t] = 0;
     }
     for (int i = ir->tensors - 1; i >= 0; i--) {
         const int t = ir->order[i];
@@ -273,7 +293,8 @@ static kas_status decide(kas_ir *ir, const char *forced, visit *v)
         const double again = tensor->evals / (double)tensor->elements - 1;
         tensor->materialised = always_in_memory(tensor) || forced[t] ||
                                v->work * again > (ir->cpu ? INLINE_BUDGET_CPU : INLINE_BUDGET) ||
-                               (v->long_sum && v->in_reduce[t]);
+                               (v->long_sum && v->in_reduce[t]) ||
+                               (!ir->cpu && v->window * v->walked[t] >= MANY_READS);
         const double elements = (double)tensor->elements;
         KAS_TRY(visit_tensor(v, t, true, tensor->materialised ? elements : tensor->evals));
     }
@@ -353,8 +374,9 @@ kas_status kas_fuse(kas_ir *ir)
     v.seen = malloc((size_t)ir->exprs.count);
     v.readers = calloc(tensors, sizeof *v.readers);
     v.in_reduce = calloc(tensors, 1);
+    v.walked = calloc(tensors, sizeof *v.walked);
     char *forced = calloc(tensors, 1), *leaf = calloc(tensors, 1);
-    if (!v.seen || !v.readers || !v.in_reduce || !forced || !leaf) {
+    if (!v.seen || !v.readers || !v.in_reduce || !v.walked || !forced || !leaf) {
         status = kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
         goto done;
     }
@@ -368,6 +390,7 @@ done:
     free(v.seen);
     free(v.readers);
     free(v.in_reduce);
+    free(v.walked);
     free(forced);
     free(leaf);
     return status;

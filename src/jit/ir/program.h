@@ -124,6 +124,7 @@ typedef struct kas_effort {
     double near;      /* rounds that L1 holds */
     double fetched;   /* bytes of the sectors that blocks fetch and write beyond L1 */
     double registers; /* of a thread, roughly: only a compiler knows */
+    double together;  /* lanes and turns of a thread that do not wait for one another */
     /* Of a CPU: */
     double scattered; /* reads and writes apart in memory, in reads whose cache lines are lost */
     double alone;     /* operations of lanes that are not computed together, in shared ones */

@@ -9,6 +9,7 @@
 
 #include "host/core/gcd.h"
 #include "jit/schedule/nest.h"
+#include "jit/schedule/wide.h"
 
 enum {
     SECTOR_BYTES = 32,
@@ -87,6 +88,16 @@ static void operate(counter *c, uint64_t mask, double cost)
 
 /* ---- accesses -------------------------------------------------------------------------------- */
 
+/* Returns the share of what is done at an index that neighbours do not do already. */
+static double unshared(const counter *c, kas_ix ix)
+{
+    double taps;
+    const double loads = kas_nest_slide_loads(&c->masks, c->nest, ix, &taps);
+    return c->nest->slides && kas_ix_has_var(c->ir, ix, c->nest->inner)
+               ? loads / (taps * (double)c->ir->var_size[c->nest->inner])
+               : 1;
+}
+
 /* Returns how often a guard or clamp is computed, beside its turns: not where windows lie
  * inside. */
 static double guarded(const counter *c, kas_ix ix)
@@ -108,6 +119,16 @@ static double index_cost(const counter *c, kas_ix ix)
     return cost;
 }
 
+/* Returns for how many of a GPU's lanes an index is computed: once for all lanes of a thread where
+ * they lie side by side, or at one place. */
+static double of_thread(const counter *c, kas_ix ix)
+{
+    if (c->ir->cpu || c->nest->width == 1)
+        return 1;
+    return kas_ix_group(c->ir, ix, c->nest->lane).kind == KAS_GROUP_APART ? 1
+                                                                          : 1.0 / c->nest->width;
+}
+
 /* Adds the computation of an index: divisions of the lanes for each lane, all else for a row. */
 static void compute_index(counter *c, kas_ix ix, double share, bool picked)
 {
@@ -115,11 +136,11 @@ static void compute_index(counter *c, kas_ix ix, double share, bool picked)
     double cost = index_cost(c, ix);
     if (mask & c->lane) {
         const int divisions = kas_ix_lane_divisions(c->ir, ix, c->nest->lane) * !picked;
-        c->effort->divisions += share * computed(c, mask) * divisions;
+        c->effort->divisions += share * computed(c, mask) * divisions * of_thread(c, ix);
         cost -= DIVIDE * divisions;
     }
     if (cost > 0)
-        c->effort->shared += computed(c, mask & ~c->lane) * cost;
+        c->effort->shared += computed(c, mask & ~c->lane) * cost * unshared(c, ix);
 }
 
 /* Returns whether lanes lie side by side. A compiler sees that only where no division stands in
@@ -216,7 +237,7 @@ static void access_apart(counter *c, kas_ix ix, double n, size_t size, access_ki
 static void access(counter *c, uint64_t mask, kas_ix ix, size_t size, double share,
                    access_kind kind)
 {
-    const double n = share * computed(c, mask);
+    const double n = share * computed(c, mask) * unshared(c, ix);
     compute_index(c, ix, share, kind == PICKED);
     if (!(mask & c->lane)) {
         c->effort->shared += n;
@@ -285,7 +306,7 @@ static void see_reduction(counter *c, kas_ex e, const kas_ex_node *node, uint64_
         return;
     }
     const double length = kas_reduce_length(c->ir, e);
-    if (body & c->lane && kas_reduce_is_long(c->ir, e)) {
+    if (body & c->lane && kas_reduce_is_long(c->ir, e) && !c->nest->slides) {
         c->effort->reduced += computed(c, body);
         c->effort->turns += c->rows * length;
     }
@@ -340,7 +361,8 @@ static void see(void *context, kas_ex e, const kas_ex_node *node)
                1);
         break;
     case KAS_EX_GUARD:
-        choose(c, kas_masks_ix(&c->masks, node->ix), mask, guarded(c, node->ix));
+        choose(c, kas_masks_ix(&c->masks, node->ix), mask,
+               guarded(c, node->ix) * unshared(c, node->ix));
         compute_index(c, node->ix, 1, false);
         break;
     case KAS_EX_INDEX:

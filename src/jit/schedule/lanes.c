@@ -218,36 +218,56 @@ static kas_status price_of(const kas_ir *ir, const kas_nest *nest, double *out, 
     return status;
 }
 
-static kas_status consider(const kas_ir *ir, kas_nest trial, int lane, bool keeps, kas_nest *best,
-                           double *least)
+/* The cheapest lanes so far. */
+typedef struct choice {
+    const kas_ir *ir;
+    kas_nest best;
+    double least;
+} choice;
+
+static kas_status consider(void *context, kas_nest trial)
 {
+    choice *c = context;
     double cost;
-    trial.lane = lane;
-    trial.inner = keeps ? -1 : inner_loop(ir, &trial, lane);
-    KAS_TRY(kas_nest_find_turned(ir, &trial));
-    KAS_TRY(price_of(ir, &trial, &cost, &trial.lane_bytes));
-    if (*least >= 0 && cost >= *least)
+    KAS_TRY(price_of(c->ir, &trial, &cost, &trial.lane_bytes));
+    if (c->least >= 0 && cost >= c->least)
         return KAS_OK;
-    *least = cost;
-    *best = trial;
+    c->least = cost;
+    c->best = trial;
     return KAS_OK;
 }
 
-kas_status kas_nest_choose_lane(kas_ir *ir, kas_nest *nest, bool keeps)
+static kas_status look_at(const kas_ir *ir, kas_nest trial, int lane, bool keeps,
+                          kas_lanes_visitor *see, void *context)
 {
-    double least = -1;
-    kas_nest best = *nest, trial = *nest;
-    best.lane = best.inner = -1;
+    trial.lane = lane;
+    trial.inner = keeps ? -1 : inner_loop(ir, &trial, lane);
+    KAS_TRY(kas_nest_find_turned(ir, &trial));
+    return see(context, trial);
+}
+
+kas_status kas_nest_each_lane(kas_ir *ir, const kas_nest *nest, bool keeps, kas_lanes_visitor *see,
+                              void *context)
+{
+    kas_nest trial = *nest;
     for (int i = nest->loops - 1; i >= 0; i--)
         if (nest->loop[i] != nest->column)
-            KAS_TRY(consider(ir, *nest, nest->loop[i], keeps, &best, &least));
+            KAS_TRY(look_at(ir, *nest, nest->loop[i], keeps, see, context));
     while (trial.loops > 1 && ir->var_size[trial.loop[trial.loops - 1]] < LONG_ENOUGH) {
         kas_nest merged;
         if (!kas_nest_merge_pair(ir, &trial, trial.loops - 2, &merged))
             break;
         trial = merged;
-        KAS_TRY(consider(ir, trial, trial.loop[trial.loops - 1], keeps, &best, &least));
+        KAS_TRY(look_at(ir, trial, trial.loop[trial.loops - 1], keeps, see, context));
     }
-    *nest = best;
+    return ir->status;
+}
+
+kas_status kas_nest_choose_lane(kas_ir *ir, kas_nest *nest, bool keeps)
+{
+    choice c = {.ir = ir, .best = *nest, .least = -1};
+    c.best.lane = c.best.inner = -1;
+    KAS_TRY(kas_nest_each_lane(ir, nest, keeps, consider, &c));
+    *nest = c.best;
     return ir->status;
 }

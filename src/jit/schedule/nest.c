@@ -111,10 +111,9 @@ static void subst_outputs(kas_ir *ir, kas_nest *nest, const kas_subst *s)
     }
 }
 
-/* Writes the kernel with variable var = outer * inner + inner variable. What is written beside the
- * rows is made of the kernel's reductions and of those inside them: they are split alike, so that
- * they stay the same expressions. */
-static bool split_loop(kas_ir *ir, const kas_nest *from, int var, int64_t inner, kas_nest *to)
+/* What is written beside the rows is made of the kernel's reductions and of those inside them: they
+ * are split alike, so that they stay the same expressions. */
+bool kas_nest_split_loop(kas_ir *ir, const kas_nest *from, int var, int64_t inner, kas_nest *to)
 {
     const int at = loop_place(from, var);
     const int high = kas_ir_var(ir, ir->var_size[var] / inner), low = kas_ir_var(ir, inner);
@@ -146,7 +145,7 @@ kas_status kas_nest_split(kas_ir *ir, kas_nest *nest)
     KAS_TRY(find_divisions(ir, nest, &now));
     for (int i = 0; i < now.splits && now.count > 0; i++) {
         kas_nest trial;
-        if (now.var[i] < 0 || !split_loop(ir, nest, now.var[i], now.inner[i], &trial))
+        if (now.var[i] < 0 || !kas_nest_split_loop(ir, nest, now.var[i], now.inner[i], &trial))
             continue;
         KAS_TRY(find_divisions(ir, &trial, &then));
         if (then.count >= now.count)

@@ -16,6 +16,12 @@ bool kas_nest_merge_pair(kas_ir *ir, const kas_nest *nest, int i, kas_nest *to);
 /* Chooses the lanes and the loop inside them, and makes one loop of several where that is cheapest
  * (lanes.c). `keeps`: lanes keep values between loops and have no loop inside. */
 kas_status kas_nest_choose_lane(kas_ir *ir, kas_nest *nest, bool keeps);
+/* Calls `see` with each choice of lanes. */
+typedef kas_status kas_lanes_visitor(void *context, kas_nest trial);
+kas_status kas_nest_each_lane(kas_ir *ir, const kas_nest *nest, bool keeps, kas_lanes_visitor *see,
+                              void *context);
+/* Predicts the seconds of a launch on a GPU, and what it must take to move its bytes (price.c). */
+kas_status kas_nest_price(const kas_ir *ir, const kas_nest *nest, double *seconds, double *least);
 
 /* Finds the variable along which most of what the lanes read apart lies side by side, as `turned`
  * (tiles.c); -1 where there is none, and on a GPU. */
@@ -24,6 +30,16 @@ kas_status kas_nest_find_turned(const kas_ir *ir, kas_nest *nest);
 kas_status kas_nest_turn(kas_ir *ir, kas_nest *nest);
 /* Returns the value of a sum where variable `lane` has this value and all others are 0. */
 int64_t kas_ix_sum_at(const kas_ir *ir, const kas_ix_sum *sum, int lane, int64_t value);
+
+/* Writes to `to` the nest with variable var = outer * inner + inner variable; both are new, the
+ * inner one last. Returns false when there would be too many loops. */
+bool kas_nest_split_loop(kas_ir *ir, const kas_nest *nest, int var, int64_t inner, kas_nest *to);
+
+/* On a GPU, cuts a loop along which windows slide and runs its turns inside the lanes (slide.c). */
+kas_status kas_nest_slide(kas_ir *ir, kas_nest *nest);
+/* Returns how many loads at an index a thread makes for one turn of the taps along which windows do
+ * not slide, and how many taps there are along which they do; 1 where no windows slide. */
+double kas_nest_slide_loads(const kas_masks *masks, const kas_nest *nest, kas_ix ix, double *taps);
 
 /* Returns whether lanes read apart at an index that is side by side along `turned`. */
 bool kas_ix_is_turned(const kas_ir *ir, kas_ix ix, int lane, int turned);
@@ -38,6 +54,8 @@ double kas_ix_lane_sectors(const kas_ir *ir, kas_ix ix, int lane, size_t size);
 /* Counts what the threads of a GPU wait for: rounds, near, fetched and registers of the effort
  * (waits.c). */
 kas_status kas_nest_count_waits(const kas_ir *ir, const kas_nest *nest, kas_effort *effort);
+/* Computes the bytes that all blocks of a GPU's launch fetch and write beyond L1. */
+kas_status kas_nest_fetched(const kas_ir *ir, const kas_nest *nest, double *bytes);
 /* Returns how many divisions of an index take the lane apart, including divisions inside others. */
 int kas_ix_lane_divisions(const kas_ir *ir, kas_ix ix, int lane);
 

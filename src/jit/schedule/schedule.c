@@ -20,6 +20,12 @@ enum {
     GRID_YZ = 65535
 };
 
+/* Of what blocks fetch, how much less makes another order of the loops worth it */
+static const double worth = 0.8;
+/* How far from what its bytes take a launch is before other lanes are tried, and seconds below
+ * which it does not matter */
+static const double far = 1.5, too_short = 1e-6;
+
 double kas_reduce_length(const kas_ir *ir, kas_ex e)
 {
     double length = 1;
@@ -163,8 +169,8 @@ static kas_status place_lanes(const kas_ir *ir, kas_nest *nest, bool keeps)
     return KAS_OK;
 }
 
-/* Returns how many turns of the innermost loop, of `size`, make a block worth its start and leave
- * blocks enough; at least what fills a block's threads. */
+/* Returns how many turns of a loop of `size` make a block worth its start and leave blocks enough;
+ * at least what fills a block's threads. */
 static int64_t rows_of_block(const kas_nest *nest, int64_t size, double blocks, double work)
 {
     double rows = BLOCK_WORK / ((double)nest->lanes * work);
@@ -177,7 +183,8 @@ static int64_t rows_of_block(const kas_nest *nest, int64_t size, double blocks, 
     return whole < size ? whole : size;
 }
 
-static kas_status place_loops(const kas_ir *ir, kas_nest *nest, const long_search *reduce)
+/* Places the loops; turns of `rows`, or of the innermost loop where that is -1, share a block. */
+static void place_loops(const kas_ir *ir, kas_nest *nest, double work, int rows)
 {
     axes a = {0};
     const int64_t extent = nest->lane < 0 ? 1 : ir->var_size[nest->lane];
@@ -190,11 +197,12 @@ static kas_status place_loops(const kas_ir *ir, kas_nest *nest, const long_searc
             blocks *= (double)ir->var_size[nest->loop[i]];
         }
     const int64_t threads = nest->lanes / nest->width;
+    make_innermost(&a, rows);
     const bool turned = make_innermost(&a, nest->turned);
     nest->rows = -1;
     if (a.count > 0) {
         const int64_t size = a.size[a.count - 1];
-        nest->block_rows = turned ? nest->turns : rows_of_block(nest, size, blocks, reduce->work);
+        nest->block_rows = turned ? nest->turns : rows_of_block(nest, size, blocks, work);
         if (nest->block_rows > 1) {
             nest->rows = a.var[--a.count];
             if (threads < WARP && !nest->row) /* rows share a warp */
@@ -208,6 +216,30 @@ static kas_status place_loops(const kas_ir *ir, kas_nest *nest, const long_searc
     if (chunks > 1)
         add_axis(&a, KAS_AXIS_LANES, chunks);
     place_grid(nest, &a);
+}
+
+/* Places the loops of a GPU's kernel: turns of the loop share a block that fetch the same,
+ * neighbours in a window, or other elements of the same sectors. */
+static kas_status place_sharing(const kas_ir *ir, kas_nest *nest, double work)
+{
+    const kas_nest open = *nest;
+    double least, fetched;
+    place_loops(ir, nest, work, -1);
+    KAS_TRY(kas_nest_fetched(ir, nest, &least));
+    for (int i = 0; i < open.loops; i++) {
+        const int var = open.loop[i];
+        if (var == open.lane || var == open.inner || var == open.column)
+            continue;
+        for (int full = 0; full < 2; full++) { /* rows as usual, and as many as there are threads */
+            kas_nest trial = open;
+            place_loops(ir, &trial, full ? 1 : work, var);
+            KAS_TRY(kas_nest_fetched(ir, &trial, &fetched));
+            if (fetched >= worth * least)
+                continue;
+            least = fetched;
+            *nest = trial;
+        }
+    }
     return KAS_OK;
 }
 
@@ -215,14 +247,14 @@ static kas_status place_loops(const kas_ir *ir, kas_nest *nest, const long_searc
  * many threads as groups, but at most a warp, and the other groups are its next turns. */
 static kas_status place_row(const kas_ir *ir, kas_nest *nest)
 {
-    const long_search one = {ir, true, 1};
     nest->lanes = ir->var_size[nest->lane];
     KAS_TRY(kas_nest_width(ir, nest, &nest->width));
     nest->block[0] = 1;
     while (nest->block[0] < WARP && nest->block[0] * nest->width < nest->lanes)
         nest->block[0] *= 2;
     nest->block[1] = nest->block[2] = 1;
-    return place_loops(ir, nest, &one);
+    place_loops(ir, nest, 1, -1);
+    return KAS_OK;
 }
 
 /* Sets the kernel's loops and its store. A row's lanes are the last loop; the walk along columns is
@@ -275,6 +307,63 @@ static void see_width(void *context, const kas_ex_node *node, kas_ix ix)
     nest->wide |= r.low < -INT32_MAX / 2 || r.high > INT32_MAX - 1;
 }
 
+/* Places a kernel whose lanes are chosen. */
+static kas_status place(kas_ir *ir, kas_nest *nest, const long_search *reduce)
+{
+    KAS_TRY(kas_nest_turn(ir, nest));
+    KAS_TRY(kas_nest_slide(ir, nest));
+    KAS_TRY(place_lanes(ir, nest, reduce->found));
+    if (!ir->cpu)
+        return place_sharing(ir, nest, nest->slides ? 1 : reduce->work);
+    place_loops(ir, nest, reduce->work, -1);
+    return KAS_OK;
+}
+
+/* The fastest placement so far. */
+typedef struct placement {
+    kas_ir *ir;
+    const long_search *reduce;
+    kas_nest best;
+    double seconds, least; /* least: to move the launch's bytes */
+} placement;
+
+static kas_status try_lanes(void *context, kas_nest trial)
+{
+    placement *p = context;
+    double seconds;
+    KAS_TRY(place(p->ir, &trial, p->reduce));
+    KAS_TRY(p->ir->status);
+    KAS_TRY(kas_nest_price(p->ir, &trial, &seconds, &p->least));
+    if (seconds >= worth * p->seconds)
+        return KAS_OK;
+    p->seconds = seconds;
+    p->best = trial;
+    return KAS_OK;
+}
+
+/* Chooses lanes by what their accesses cost, and on a GPU, where that leaves the launch far from
+ * what its bytes take, by all that is counted. */
+static kas_status place_kernel(kas_ir *ir, kas_nest *nest)
+{
+    long_search reduce = {ir, nest->column >= 0, 1};
+    const kas_nest open = *nest;
+    if (nest->column >= 0)
+        reduce.work = (double)ir->var_size[nest->column];
+    KAS_TRY(kas_ex_visit(ir, nest->value, see_long, &reduce));
+    KAS_TRY(kas_nest_choose_lane(ir, nest, reduce.found));
+    KAS_TRY(place(ir, nest, &reduce));
+    if (ir->cpu || nest->lane < 0 || nest->column >= 0)
+        return KAS_OK;
+    placement p = {.ir = ir, .reduce = &reduce, .best = *nest};
+    KAS_TRY(ir->status);
+    KAS_TRY(kas_nest_price(ir, nest, &p.seconds, &p.least));
+    if (p.seconds < far * p.least || p.seconds < too_short)
+        return KAS_OK;
+    KAS_TRY(kas_nest_each_lane(ir, &open, reduce.found, try_lanes, &p));
+    *nest = p.best;
+    return KAS_OK;
+}
+
 kas_status kas_schedule(kas_ir *ir, int tensor, kas_ex value, kas_nest *out)
 {
     *out = (kas_nest){.tensor = tensor, .value = value, .turned = -1};
@@ -282,18 +371,7 @@ kas_status kas_schedule(kas_ir *ir, int tensor, kas_ex value, kas_nest *out)
     add_outputs(ir, out);
     KAS_TRY(kas_nest_split(ir, out));
     KAS_TRY(kas_nest_merge(ir, out));
-    if (out->row) {
-        KAS_TRY(place_row(ir, out));
-    } else {
-        long_search reduce = {ir, out->column >= 0, 1};
-        if (out->column >= 0)
-            reduce.work = (double)ir->var_size[out->column];
-        KAS_TRY(kas_ex_visit(ir, out->value, see_long, &reduce));
-        KAS_TRY(kas_nest_choose_lane(ir, out, reduce.found));
-        KAS_TRY(kas_nest_turn(ir, out));
-        KAS_TRY(place_lanes(ir, out, reduce.found));
-        KAS_TRY(place_loops(ir, out, &reduce));
-    }
+    KAS_TRY(out->row ? place_row(ir, out) : place_kernel(ir, out));
     for (int i = 0; i < out->outputs; i++)
         out->wide |= kas_ix_range(ir, out->output_store[i]).high > INT32_MAX - 1;
     KAS_TRY(kas_nest_find_insides(ir, out));

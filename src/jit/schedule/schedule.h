@@ -62,6 +62,7 @@ typedef struct kas_nest {
     int insides;
     kas_inside inside[KAS_INSIDES];
     double inside_share;
+    bool slides; /* `inner` are neighbours whose windows overlap (slide.c) */
 } kas_nest;
 
 /* Schedules the kernel that writes `value` to the memory of `tensor`. */
@@ -82,6 +83,9 @@ typedef struct kas_pick {
 bool kas_nest_pick(const kas_ir *ir, const kas_ex_node *load, int lane, int first, kas_pick *out);
 bool kas_nest_picks(const kas_ir *ir, const kas_ex_node *load, int lane);
 bool kas_atom_has_lane(const kas_ir *ir, const kas_atom *atom, int lane);
+
+/* Returns whether windows of taps `tap` slide along the loop inside the lanes (slide.c). */
+bool kas_nest_slides_along(const kas_ir *ir, const kas_nest *nest, kas_ix ix, int tap);
 
 /* Calls `see` for each index expression of the kernel, once for each place where it stands. */
 typedef void kas_ix_visitor(void *context, const kas_ex_node *node, kas_ix ix);

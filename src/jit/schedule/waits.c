@@ -47,6 +47,7 @@ typedef struct waits {
     double registers; /* of the loads in lanes, all their turns together */
     double fresh;     /* of these loads, how many are new */
     bool loads;       /* there are loads outside of long reductions */
+    double serial;    /* turns of the taps that are not unrolled */
     double kept;      /* registers for sums and columns */
     double walks;     /* along a column or a row */
     kas_effort *effort;
@@ -191,14 +192,18 @@ static kas_status count_phase(waits *w, kas_ex body, double turns)
 
 static void count_load(waits *w, kas_ex e, const kas_ex_node *node)
 {
-    const double turns = turns_of(w, kas_masks_ex(&w->masks, e) & ~w->loops);
+    double taps;
+    const double together = kas_nest_slide_loads(&w->masks, w->nest, node->ix, &taps);
+    const double turns = turns_of(w, kas_masks_ex(&w->masks, e) & ~w->loops) / taps;
     const kas_group g = kas_ix_group(w->ir, node->ix, w->nest->lane);
     double registers = SINGLE;
     if (w->nest->width > 1 && g.kind != KAS_GROUP_SAME)
         registers = g.kind == KAS_GROUP_RUN && g.aligned ? RUN : SINGLE * w->nest->width;
     w->loads = true;
-    w->registers += registers * turns;
-    w->fresh += fetch(w, node->ix, node->tensor) * turns;
+    /* Where windows slide, only the taps along which they do are unrolled. */
+    w->serial = fmax(w->serial, w->nest->slides ? turns : 1);
+    w->registers += registers * together * (w->nest->slides ? 1 : turns);
+    w->fresh += fetch(w, node->ix, node->tensor) * turns * taps;
 }
 
 static kas_status look(waits *w, kas_ex e)
@@ -207,7 +212,7 @@ static kas_status look(waits *w, kas_ex e)
     if (w->seen[e])
         return KAS_OK;
     w->seen[e] = 1;
-    if (node->kind == KAS_EX_REDUCE && kas_reduce_is_long(w->ir, e)) {
+    if (node->kind == KAS_EX_REDUCE && kas_reduce_is_long(w->ir, e) && !w->nest->slides) {
         kas_ex body = node->a[0];
         while (kas_ex_get(w->ir, body)->kind == KAS_EX_REDUCE &&
                kas_ex_get(w->ir, body)->fn == node->fn)
@@ -260,23 +265,45 @@ static kas_status count(waits *w)
     w->turns = turns_of_thread(w);
     KAS_TRY(n->column >= 0 ? count_column(w) : look(w, n->value));
     if (w->loads) {
-        const double parts = fmax(1, ceil(w->registers / LOADED));
+        const double parts = fmax(1, ceil(w->registers / LOADED)) * w->serial;
         add_rounds(w, parts, fmin(1, w->fresh / parts));
     }
     w->effort->near += w->turns * w->walks * SHUFFLES;
+    w->kept += n->slides ? in_block(w, n->inner) * n->width : 0;
     fetch(w, n->store, n->tensor);
     w->effort->registers = BASE + w->kept + fmin(w->registers, LOADED);
+    w->effort->together = n->width * (n->inner < 0 ? 1 : in_block(w, n->inner));
     return KAS_OK;
 }
 
 kas_status kas_nest_count_waits(const kas_ir *ir, const kas_nest *nest, kas_effort *effort)
 {
-    waits w = {.ir = ir, .nest = nest, .effort = effort};
+    waits w = {.ir = ir, .nest = nest, .serial = 1, .effort = effort};
     KAS_TRY(kas_masks_init(&w.masks, ir, nest->value, nest->loops, nest->loop));
     w.seen = calloc((size_t)ir->exprs.count, 1);
     const kas_status status =
         w.seen ? count(&w) : kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
     free(w.seen);
     kas_masks_free(&w.masks);
+    return status;
+}
+
+static void see_fetch(void *context, kas_ex e, const kas_ex_node *node)
+{
+    (void)e;
+    if (node->kind == KAS_EX_LOAD)
+        fetch(context, node->ix, node->tensor);
+}
+
+kas_status kas_nest_fetched(const kas_ir *ir, const kas_nest *nest, double *bytes)
+{
+    kas_effort effort = {0};
+    waits w = {.ir = ir, .nest = nest, .effort = &effort};
+    KAS_TRY(kas_masks_init(&w.masks, ir, nest->value, nest->loops, nest->loop));
+    w.loops = (UINT64_C(1) << nest->loops) - 1;
+    const kas_status status = kas_ex_visit(ir, nest->value, see_fetch, &w);
+    fetch(&w, nest->store, nest->tensor);
+    kas_masks_free(&w.masks);
+    *bytes = effort.fetched;
     return status;
 }

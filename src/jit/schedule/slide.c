@@ -1,0 +1,165 @@
+/* Windows on a GPU: a thread computes neighbouring pixels, whose windows overlap.
+ *
+ *     y[h] = sum(k) x[h + k - 2]: a pixel of five taps loads 5 values, four pixels together load 8
+ *
+ * A loop along which windows slide is cut, and its innermost turns run inside the lanes with a sum
+ * for each (emit_slide.c): then the compiler sees the loads of all turns side by side and makes
+ * each of them once. A block so covers more pixels, too, and fetches less of what its neighbours
+ * fetch again. */
+#include "jit/schedule/nest.h"
+#include "jit/schedule/wide.h"
+
+enum {
+    MOST_TURNS = 8,
+    SUMS = 64,            /* registers for the sums of a thread */
+    LEAST_THREADS = 16384 /* of a launch, which keep a large GPU's memory busy */
+};
+
+/* Most of the loads that may be left over: for less a longer text does not pay. */
+static const double most_left = 0.7;
+
+/* In how many sums of an index one of two variables stands, and their coefficients in the last. */
+typedef struct places {
+    int sums;
+    int64_t of_loop, of_tap;
+} places;
+
+static void find_places(const kas_ir *ir, kas_ix ix, int loop, int tap, places *p)
+{
+    const kas_ix_sum *s = kas_ix_get(ir, ix);
+    int64_t of_loop = 0, of_tap = 0;
+    for (int i = 0; i < s->terms; i++) {
+        const kas_atom *atom = kas_atom_get(ir, s->term[i].atom);
+        if (atom->kind != KAS_ATOM_VAR)
+            find_places(ir, atom->of, loop, tap, p);
+        else if (atom->of == loop)
+            of_loop = s->term[i].coeff;
+        else if (atom->of == tap)
+            of_tap = s->term[i].coeff;
+    }
+    if (!of_loop && !of_tap)
+        return;
+    p->sums++;
+    p->of_loop = of_loop;
+    p->of_tap = of_tap;
+}
+
+/* Returns how many turns of the loop lie between neighbouring taps, where an index depends on a sum
+ * of both alone; else 0. */
+static int64_t distance(const kas_ir *ir, kas_ix ix, int loop, int tap)
+{
+    places p = {0};
+    find_places(ir, ix, loop, tap, &p);
+    if (p.sums != 1 || !p.of_loop || !p.of_tap || p.of_tap % p.of_loop)
+        return 0;
+    const int64_t d = p.of_tap / p.of_loop;
+    return d < 0 ? -d : d;
+}
+
+/* Returns how many loads at `ix` are made when `turns` turns of a loop are computed together, of
+ * the turns * taps that they have along the windows; all variables from number `loops` on are
+ * taps. */
+static double loads_of(const kas_masks *m, kas_ix ix, int loops, int loop, int64_t turns,
+                       double *taps)
+{
+    const uint64_t mask = kas_masks_ix(m, ix);
+    *taps = 1;
+    for (int i = loops; i < m->vars; i++) {
+        const int64_t size = m->ir->var_size[m->var[i]];
+        const int64_t d = mask >> i & 1 ? distance(m->ir, ix, loop, m->var[i]) : 0;
+        if (d == 0 || d >= turns)
+            continue;
+        *taps = (double)size;
+        return (double)(turns + d * (size - 1));
+    }
+    return kas_ix_has_var(m->ir, ix, loop) ? (double)turns : 1;
+}
+
+double kas_nest_slide_loads(const kas_masks *m, const kas_nest *nest, kas_ix ix, double *taps)
+{
+    *taps = 1;
+    return nest->slides
+               ? loads_of(m, ix, nest->loops, nest->inner, m->ir->var_size[nest->inner], taps)
+               : 1;
+}
+
+bool kas_nest_slides_along(const kas_ir *ir, const kas_nest *nest, kas_ix ix, int tap)
+{
+    return distance(ir, ix, nest->inner, tap) > 0;
+}
+
+/* ---- the loop -------------------------------------------------------------------------------- */
+
+typedef struct search {
+    const kas_nest *nest;
+    kas_masks masks;
+    int loop;
+    int64_t turns;
+    double alone, together; /* loads of a pixel by itself, and beside its neighbours */
+} search;
+
+static void see_load(void *context, kas_ex e, const kas_ex_node *node)
+{
+    search *s = context;
+    (void)e;
+    if (node->kind != KAS_EX_LOAD || !kas_ix_has_var(s->masks.ir, node->ix, s->nest->lane))
+        return;
+    const uint64_t mask = kas_masks_ix(&s->masks, node->ix);
+    double loads = 1, taps;
+    for (int i = s->nest->loops; i < s->masks.vars; i++)
+        if (mask >> i & 1)
+            loads *= (double)s->masks.ir->var_size[s->masks.var[i]];
+    s->alone += loads;
+    const double together = loads_of(&s->masks, node->ix, s->nest->loops, s->loop, s->turns, &taps);
+    s->together += loads * together / (taps * (double)s->turns);
+}
+
+/* Finds the loop and its turns that leave fewest loads. */
+static kas_status find(const kas_ir *ir, search *s, int *loop, int64_t *turns)
+{
+    const kas_nest *n = s->nest;
+    double least = most_left, threads = 1.0 / kas_wide(ir);
+    for (int i = 0; i < n->loops; i++)
+        threads *= (double)ir->var_size[n->loop[i]];
+    for (int i = 0; i < n->loops; i++) {
+        const int64_t size = ir->var_size[n->loop[i]];
+        for (int64_t t = 2; t <= size && t <= MOST_TURNS && n->loop[i] != n->lane; t++) {
+            if (size % t || t * kas_wide(ir) > SUMS || threads / (double)t < LEAST_THREADS)
+                continue;
+            s->loop = n->loop[i];
+            s->turns = t;
+            s->alone = s->together = 0;
+            KAS_TRY(kas_ex_visit(ir, n->value, see_load, s));
+            if (s->together >= least * s->alone)
+                continue;
+            least = s->together / s->alone;
+            *loop = n->loop[i];
+            *turns = t;
+        }
+    }
+    return KAS_OK;
+}
+
+kas_status kas_nest_slide(kas_ir *ir, kas_nest *nest)
+{
+    search s = {.nest = nest};
+    int loop = -1;
+    int64_t turns = 1;
+    if (ir->cpu || nest->lane < 0 || nest->inner >= 0 || nest->column >= 0)
+        return KAS_OK;
+    KAS_TRY(kas_masks_init(&s.masks, ir, nest->value, nest->loops, nest->loop));
+    const kas_status status = find(ir, &s, &loop, &turns);
+    kas_masks_free(&s.masks);
+    if (status != KAS_OK || loop < 0)
+        return status;
+    if (turns < ir->var_size[loop]) {
+        kas_nest cut;
+        if (!kas_nest_split_loop(ir, nest, loop, turns, &cut))
+            return ir->status;
+        *nest = cut;
+        loop = ir->vars - 1; /* the inner loop is the last variable that was made */
+    }
+    nest->inner = loop;
+    nest->slides = true;
+    return ir->status;
+}

@@ -1,0 +1,120 @@
+/* Windows that slide (schedule/slide.c): neighbouring pixels are computed by one thread of a GPU,
+ * which loads what they share once. The results are those of the float64 reference. */
+#include "agree_fixture.h"
+
+#include "jit/ir/program.h"
+
+enum { HW = KAS_AXIS_H | KAS_AXIS_W, BATCH = 16 };
+static const setting shape = {16, 1, 1, 32, 32, 3};
+
+static void pool(kas_kernel *k)
+{
+    kas_build_pool(k, KAS_OP_POOL_AVG, kas_build_input(k), HW, 5);
+}
+
+/* The winner of a maximum is a reduction of its own. */
+static void maximum(kas_kernel *k)
+{
+    kas_build_pool(k, KAS_OP_POOL_MAX, kas_build_input(k), HW, 3);
+}
+
+static void depthwise(kas_kernel *k)
+{
+    kas_build_conv_depthwise(k, kas_build_input(k), HW, 5, 1);
+}
+
+/* Distant taps along one axis, mixed to one. */
+static void skinny(kas_kernel *k)
+{
+    const int taps = kas_build_unfold_window(k, kas_build_input(k), KAS_AXIS_W, 7, 2);
+    kas_build_mix(k, taps, 1, 2, "1");
+}
+
+/* A window over a value that is computed from a window. */
+static void twice(kas_kernel *k)
+{
+    const int first = kas_build_pool(k, KAS_OP_POOL_AVG, kas_build_input(k), KAS_AXIS_H, 3);
+    kas_build_pool(k, KAS_OP_POOL_AVG, kas_build_elementwise(k, KAS_OP_SIGMOID, first), HW, 3);
+}
+
+static const struct {
+    const char *name;
+    void (*build)(kas_kernel *kernel);
+} kernels[] = {{"pool", pool},
+               {"maximum", maximum},
+               {"depthwise", depthwise},
+               {"skinny", skinny},
+               {"twice", twice}};
+enum { KERNELS = sizeof kernels / sizeof *kernels };
+
+static void results_are_right(void **state)
+{
+    (void)state;
+    for (int i = 0; i < KERNELS; i++)
+        for (int dtype = KAS_F32; dtype <= KAS_BF16; dtype++) {
+            kas_kernel k = {0};
+            const kas_target target = make_target(shape);
+            const kas_binding binding = make_binding(&target);
+            kas_agreement result;
+            const int order = compiler[2] ? (i + dtype) % 3 : 0;
+            const kas_agree_options options = {
+                .batch = BATCH, .seed = 5, .directions = 0, .dtype = (kas_dtype)dtype};
+            kernels[i].build(&k);
+            OK(kas_kernel_infer(&k));
+            stored = (kas_dtype)dtype;
+            if (on_cpu())
+                OK(kas_device_cpu_set_order(device, (kas_cpu_order)order));
+            OK(kas_agree(device, compiler[order], &k, &target, &binding, 1, &options, &result));
+            record(&result, kernels[i].name, &target);
+        }
+}
+
+static kas_program *program_of(void (*build)(kas_kernel *kernel), kas_linear_policy policy)
+{
+    kas_kernel k = {0};
+    const kas_target target = make_target(shape);
+    const kas_binding binding = make_binding(&target);
+    const kas_program_options options = {
+        .batch = BATCH, .training = true, .linear_policy = policy, .prefix = "k"};
+    kas_program *p;
+    build(&k);
+    OK(kas_kernel_infer(&k));
+    OK(kas_program_build(&k, &target, &binding, &options, &p));
+    return p;
+}
+
+/* Each of them slides on a GPU, and none does on a CPU. */
+static void sums_of_neighbours(void **state)
+{
+    (void)state;
+    for (int i = 0; i < KERNELS; i++) {
+        kas_program *gpu = program_of(kernels[i].build, KAS_LINEAR_GPU),
+                    *cpu = program_of(kernels[i].build, KAS_LINEAR_CPU);
+        if (!strstr(gpu->source, "KAS_WIDE_ROWS(s"))
+            fail_msg("%s does not slide", kernels[i].name);
+        assert_null(strstr(cpu->source, "KAS_WIDE_ROWS(s"));
+        kas_program_free(gpu);
+        kas_program_free(cpu);
+    }
+}
+
+/* A pool of 25 taps alone would load 25 values for each that it writes. */
+static void loads_are_shared(void **state)
+{
+    (void)state;
+    const double values = (double)BATCH * shape.c * shape.h * shape.w;
+    kas_program *p = program_of(pool, KAS_LINEAR_GPU);
+    assert_int_equal(p->forwards, 1);
+    printf("a pool of 25 taps: %.1f loads and stores for each value\n",
+           p->forward[0].effort.loads / values);
+    assert_true(p->forward[0].effort.loads <= 13 * values);
+    kas_program_free(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(results_are_right),
+                                       cmocka_unit_test(sums_of_neighbours),
+                                       cmocka_unit_test(loads_are_shared)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
