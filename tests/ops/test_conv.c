@@ -29,6 +29,12 @@ static const conv_case cases[] = {
     {2, 6, 9, 24, 12, 4, 1, 7, 1, SAME, 0, 0},  /* grouped, not square */
     {2, 9, 5, 20, 20, 20, 5, 1, 2, SAME, 0, 0}, /* depthwise, not square */
     {2, 7, 6, 16, 48, 16, 3, 5, 1, SAME, 0, 0}, /* three outputs a channel */
+    /* over lines of pixels, beside the library */
+    {3, 9, 12, 20, 20, 20, 5, 3, 1, SAME, 4, 2}, /* depthwise, taps apart */
+    {2, 5, 6, 16, 16, 16, 7, 7, 1, 9, 0, 3},     /* depthwise, far, in short lines */
+    {2, 9, 13, 36, 3, 1, 3, 5, 1, SAME, 4, 0},   /* to few outputs */
+    {3, 6, 11, 2, 20, 1, 5, 3, 1, SAME, 0, 0},   /* from few inputs */
+    {20, 4, 4, 40, 1, 1, 1, 1, 1, 0, 0, 0},      /* to one output, more images than blocks */
 };
 
 typedef struct tensors {

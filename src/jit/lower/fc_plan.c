@@ -167,15 +167,12 @@ typedef struct speed {
     double library, direct, bandwidth;
     int vector; /* outputs that a library computes together */
     double few; /* inputs of a group with which it reaches half of its rate */
-    /* Depthwise windows that begin more pixels than this in front of a row have no good code */
-    int far;
-    double far_share;
 } speed;
 
 /* One core with AVX-512, as calibrated (host/predict/machine_builtin.c), and as sums over taps are
  * measured; an H100. Only ratios matter, and they differ little from one device to the next. */
-static const speed cpu_speed = {4.6e10, 5e9, 1.4e10, 16, 1.3, 8, 0.06};
-static const speed gpu_speed = {1.2e14, 8e12, 3.35e12, 8, 16, 1 << 20, 1};
+static const speed cpu_speed = {4.6e10, 5e9, 1.4e10, 16, 1.3};
+static const speed gpu_speed = {1.2e14, 8e12, 3.35e12, 8, 16};
 
 static double product(const kas_fc_side *s)
 {
@@ -211,16 +208,6 @@ static double longer(double a, double b)
     return a > b ? a : b;
 }
 
-/* Returns how many pixels in front of a row the windows along W begin. */
-static int reach_of(const kas_lower *l, int node)
-{
-    const kas_lowered_fc *fc = &l->fc[node];
-    if (!(fc->axes & KAS_AXIS_W))
-        return 0;
-    const bool second = fc->taps == 2 && !fc->w_first;
-    return (int)(l->size[fc->in][fc->tap[second]] / 2) * fc->dilation;
-}
-
 /* Predicts the time of the library's convolution, with the packing of what it reads. */
 static double library_seconds(const kas_lower *l, int node, const speed *v)
 {
@@ -233,7 +220,7 @@ static double library_seconds(const kas_lower *l, int node, const speed *v)
     const double whole = (double)(((int64_t)outs + vector - 1) / vector * vector);
     double rate = v->library;
     if (depthwise)
-        rate *= reach_of(l, node) > v->far ? v->far_share : 0.6;
+        rate *= 0.6;
     else
         rate *= channels / (channels + v->few) * outs / whole;
     const double bytes = size * (product(&in) * moves_of(l, node) + product(&out));

@@ -1,5 +1,5 @@
 /* Convolution on the CPU: oneDNN runs a pass if it has good code for it, and otherwise our own
- * loops do. Only oneDNN computes epilogues at inference, except for activations that lose NaN
+ * kernels do, over lines of pixels where they can. Only oneDNN computes epilogues at inference, except for activations that lose NaN
  * there: for those our own kernel makes a pass over y, in place. */
 #include "host/device/cpu/cpu_conv.h"
 
@@ -18,12 +18,14 @@ typedef struct fused {
 struct kas_conv {
     kas_device *device;
     kas_conv_desc desc;
-    kas_dnnl_pass *library[3];      /* by pass; NULL: our loops */
+    kas_dnnl_pass *library[3];      /* by pass; NULL: lines or our loops */
+    bool lines[3];                  /* by pass */
     fused fused[KAS_EPILOGUES_MAX]; /* [fusions] */
     int fusions;
     kas_wide_conv wide; /* float16 with oneDNN */
     kas_loop_conv loops;
-    float *wt; /* scratch of our loops */
+    float *wt;      /* scratch of our loops */
+    float *partial; /* scratch of lines */
 };
 
 /* oneDNN's reorders of float16 are a hundred times slower than ours. */
@@ -41,6 +43,9 @@ static kas_status create_passes(kas_cpu *cpu, kas_conv *conv)
     const kas_conv_desc desc = library_desc(conv);
     for (int pass = 0; pass < 3; pass++) {
         kas_status status = KAS_UNSUPPORTED;
+        conv->lines[pass] = cpu->use_library && kas_lines_pay(&conv->desc, (kas_conv_pass)pass);
+        if (conv->lines[pass])
+            continue;
         if (cpu->use_library)
             status =
                 kas_dnnl_pass_create(cpu, &desc, (kas_conv_pass)pass, NULL, &conv->library[pass]);
@@ -50,6 +55,9 @@ static kas_status create_passes(kas_cpu *cpu, kas_conv *conv)
         else if (status != KAS_OK)
             return status;
     }
+    if (conv->lines[KAS_CONV_BACKWARD_WEIGHTS])
+        KAS_TRY(
+            kas_mem_alloc(conv->device, kas_lines_partial(&conv->desc), (void **)&conv->partial));
     if (wide)
         KAS_TRY(kas_wide_conv_create(cpu, &conv->desc, &conv->wide));
     if (!loops)
@@ -86,6 +94,7 @@ void kas_cpu_conv_free(kas_conv *conv)
         kas_dnnl_pass_free(conv->fused[i].pass);
     kas_wide_conv_free((kas_cpu *)conv->device, &conv->wide);
     kas_mem_free(conv->device, conv->wt);
+    kas_mem_free(conv->device, conv->partial);
     free(conv);
 }
 
@@ -213,6 +222,9 @@ kas_status kas_cpu_conv_run(const kas_step *step)
     kas_dnnl_pass *library = f ? f->pass : conv->library[step->pass];
     if (library)
         KAS_TRY(run_library(step, library));
+    else if (conv->lines[step->pass])
+        kas_lines_run((kas_cpu *)conv->device, &conv->desc, step->pass, step->x, step->w,
+                      conv->partial, step->y);
     else
         kas_loop_conv_run((kas_cpu *)conv->device, &conv->loops, &conv->desc, step->pass, step->x,
                           step->w, conv->wt, step->y);
@@ -223,5 +235,7 @@ kas_status kas_cpu_conv_run(const kas_step *step)
 
 const char *kas_conv_cpu_implementation(const kas_conv *conv, kas_conv_pass pass)
 {
-    return conv->library[pass] ? kas_dnnl_pass_name(conv->library[pass]) : "our loops";
+    if (conv->library[pass])
+        return kas_dnnl_pass_name(conv->library[pass]);
+    return conv->lines[pass] ? "lines" : "our loops";
 }

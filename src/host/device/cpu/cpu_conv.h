@@ -1,5 +1,5 @@
 /* The implementations of a convolution's passes on the CPU device: oneDNN, oneDNN with float16
- * tensors converted to float32, and our own loops. */
+ * tensors converted to float32, lines of pixels, and our own loops. */
 #ifndef KAS_DEVICE_CPU_CPU_CONV_H
 #define KAS_DEVICE_CPU_CPU_CONV_H
 
@@ -51,5 +51,13 @@ typedef struct kas_loop_conv {
 kas_status kas_loop_conv_create(kas_cpu *cpu, const kas_conv_desc *desc, kas_loop_conv *out);
 void kas_loop_conv_run(const kas_cpu *cpu, const kas_loop_conv *loops, const kas_conv_desc *desc,
                        kas_conv_pass pass, void *x, void *w, float *wt, void *y);
+
+/* A convolution over lines of pixels (conv_lines.h). kas_lines_pay returns whether a pass is faster
+ * so than with oneDNN. `partial` is scratch of kas_lines_partial bytes for the gradient of the
+ * weights. */
+bool kas_lines_pay(const kas_conv_desc *desc, kas_conv_pass pass);
+size_t kas_lines_partial(const kas_conv_desc *desc);
+void kas_lines_run(const kas_cpu *cpu, const kas_conv_desc *desc, kas_conv_pass pass, void *x,
+                   void *w, float *partial, void *y);
 
 #endif
