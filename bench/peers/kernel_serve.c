@@ -78,12 +78,14 @@ static kas_status read_problem(session *s, char **argv)
     const kas_named_tensor *x = kas_safetensors_find(&s->in, "x");
     if (!x || x->rank != 4)
         return kas_fail(KAS_BAD_INPUT, "%s: tensor \"x\" [n,c,h,w] is missing", argv[8]);
-    const kas_program_options options = {.batch = (int)x->shape[0],
-                                         .training = true,
-                                         .dtype = kas_precision_dtype(precision),
-                                         .tf32 = precision == KAS_PRECISION_TF32,
-                                         .linear_policy = kas_linear_policy_of(argv[5]),
-                                         .prefix = "k"};
+    const kas_program_options options = {
+        .batch = (int)x->shape[0],
+        .training = true,
+        .dtype = kas_precision_dtype(precision),
+        .tf32 = precision == KAS_PRECISION_TF32,
+        .linear_policy = kas_linear_policy_of(argv[5]),
+        .piece_bytes = kas_piece_bytes(kas_linear_policy_of(argv[5]), atoi(argv[6])),
+        .prefix = "k"};
     const double start = now();
     KAS_TRY(kas_program_build(&s->kernel, s->target, &s->solution.binding[layer], &options,
                               &s->program));

@@ -113,37 +113,59 @@ static kas_status check_alignment(const kas_program *program, void *const *addre
     return KAS_OK;
 }
 
-static kas_status append(const loaded_pass *pass, int i, kas_plan *plan, void *const *address)
+/* The memory of a program's buffers in one piece. */
+typedef struct piece {
+    const kas_program *program;
+    void *const *address;
+    int number;
+} piece;
+
+static void *address_of(const piece *at, int buffer)
+{
+    return (char *)at->address[buffer] + (size_t)at->number * at->program->buffer[buffer].step;
+}
+
+static kas_status append(const loaded_pass *pass, int i, kas_plan *plan, const piece *at)
 {
     const kas_operation *op = &pass->operation[i];
     if (op->kind == KAS_OPERATION_CONV)
-        return kas_plan_conv(plan, pass->conv[i], op->pass, address[op->x], address[op->w],
-                             address[op->y]);
+        return kas_plan_conv(plan, pass->conv[i], op->pass, address_of(at, op->x),
+                             address_of(at, op->w), address_of(at, op->y));
     void *args[KAS_MAX_LAUNCH_ARGS];
     for (int k = 0; k < op->args; k++)
-        args[k] = address[op->arg[k]];
+        args[k] = address_of(at, op->arg[k]);
     return kas_plan_launch(plan, pass->function[i], op->grid, op->block, args,
                            sizeof *args * (size_t)op->args);
+}
+
+/* Appends a pass, with the epilogue's kernel in place of operation number `written_by`; -1: there is
+ * none. What adds up the pieces is launched once, behind the last of them. */
+static kas_status append_pass(const kas_loaded *loaded, bool backward, kas_plan *plan,
+                              void *const *address, int epilogue, int written_by)
+{
+    const loaded_pass *pass = &loaded->pass[backward];
+    const int pieces = loaded->program->pieces;
+    KAS_TRY(check_alignment(loaded->program, address));
+    for (int number = 0; number < pieces; number++)
+        for (int i = 0; i < pass->count; i++) {
+            const bool once = pass->operation[i].times < pieces;
+            const piece at = {loaded->program, address, once ? 0 : number};
+            if (once && number < pieces - 1)
+                continue;
+            KAS_TRY(i == written_by ? append(&loaded->epilogues, epilogue, plan, &at)
+                                    : append(pass, i, plan, &at));
+        }
+    return KAS_OK;
 }
 
 kas_status kas_loaded_append(const kas_loaded *loaded, kas_plan *plan, bool backward,
                              void *const *address)
 {
-    const loaded_pass *pass = &loaded->pass[backward];
-    KAS_TRY(check_alignment(loaded->program, address));
-    for (int i = 0; i < pass->count; i++)
-        KAS_TRY(append(pass, i, plan, address));
-    return KAS_OK;
+    return append_pass(loaded, backward, plan, address, -1, -1);
 }
 
 kas_status kas_loaded_append_epilogue(const kas_loaded *loaded, kas_plan *plan, int epilogue,
                                       void *const *address)
 {
-    const loaded_pass *forward = &loaded->pass[0];
-    const int written_by = loaded->program->written_by;
-    KAS_TRY(check_alignment(loaded->program, address));
-    for (int i = 0; i < forward->count; i++)
-        KAS_TRY(i == written_by ? append(&loaded->epilogues, epilogue, plan, address)
-                                : append(forward, i, plan, address));
-    return KAS_OK;
+    return append_pass(loaded, false, plan, address, epilogue, loaded->program->written_by);
 }

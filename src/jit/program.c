@@ -23,6 +23,13 @@ typedef struct builder {
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
+/* Gives each piece its part of a buffer. */
+static void cut_buffer(const kas_program *p, kas_buffer *buffer, size_t step)
+{
+    buffer->step = p->pieces > 1 ? step : 0;
+    buffer->bytes += buffer->step * (size_t)(p->pieces - 1);
+}
+
 static kas_status add_buffer(builder *b, int tensor, int *number)
 {
     const kas_ir_tensor *t = &b->ir.tensor[tensor];
@@ -35,9 +42,14 @@ static kas_status add_buffer(builder *b, int tensor, int *number)
         p->buffer = grown;
         b->buffer_room = room;
     }
-    p->buffer[p->buffers] =
-        (kas_buffer){t->role, t->role_index, t->dtype,
-                     kas_dtype_size(t->dtype) * (size_t)kas_ir_memory(&b->ir, tensor)};
+    const size_t size = kas_dtype_size(t->dtype);
+    const bool shares = t->role == KAS_ROLE_X || t->role == KAS_ROLE_Y || t->role == KAS_ROLE_DX ||
+                        t->role == KAS_ROLE_DY || t->role == KAS_ROLE_RESIDUAL;
+    kas_buffer *buffer = &p->buffer[p->buffers];
+    *buffer = (kas_buffer){.role = t->role, .index = t->role_index, .dtype = t->dtype};
+    buffer->bytes = size * (size_t)kas_ir_memory(&b->ir, tensor);
+    if (shares)
+        cut_buffer(p, buffer, size * (size_t)t->floats);
     *number = p->buffers++;
     return KAS_OK;
 }
@@ -91,6 +103,7 @@ static kas_status add_operation(builder *b, bool backward, kas_operation **out)
     }
     *out = &(*list)[(*count)++];
     memset(*out, 0, sizeof **out);
+    (*out)->times = p->pieces;
     return KAS_OK;
 }
 
@@ -159,17 +172,72 @@ static kas_status write_kernel(builder *b, int tensor, kas_ex value, kas_operati
     return KAS_OK;
 }
 
-static kas_status add_launch(builder *b, int tensor)
+static kas_status add_launch_of(builder *b, int tensor, kas_ex value, kas_operation **op)
 {
     kas_program *p = b->program;
-    kas_operation *op;
     const bool backward = b->ir.tensor[tensor].backward;
-    KAS_TRY(add_operation(b, backward, &op));
-    snprintf(op->function, sizeof op->function, "%s_%c%d", p->prefix, backward ? 'b' : 'f',
+    KAS_TRY(add_operation(b, backward, op));
+    snprintf((*op)->function, sizeof(*op)->function, "%s_%c%d", p->prefix, backward ? 'b' : 'f',
              (backward ? p->backwards : p->forwards) - 1);
+    return write_kernel(b, tensor, value, *op);
+}
+
+static kas_status add_launch(builder *b, int tensor)
+{
+    kas_operation *op;
+    KAS_TRY(add_launch_of(b, tensor, value_of(b, tensor), &op));
     if (tensor == b->lower.y)
-        p->written_by = p->forwards - 1;
-    return write_kernel(b, tensor, value_of(b, tensor), op);
+        b->program->written_by = b->program->forwards - 1;
+    return KAS_OK;
+}
+
+static void replace_buffer(kas_operation *op, int from, int to)
+{
+    int *const used[] = {&op->x, &op->w, &op->y};
+    for (int i = 0; i < 3 && op->kind == KAS_OPERATION_CONV; i++)
+        *used[i] = *used[i] == from ? to : *used[i];
+    for (int i = 0; i < op->args; i++)
+        op->arg[i] = op->arg[i] == from ? to : op->arg[i];
+}
+
+/* Makes the memory of a weight's gradient hold one for each piece, and the kernel that adds them up
+ * in the order of the pieces. */
+static kas_status total_gradient(builder *b, int weight)
+{
+    kas_program *p = b->program;
+    kas_ir *ir = &b->ir;
+    const kas_ir_tensor dw = ir->tensor[b->lower.dweight[weight]];
+    const int64_t floats[2] = {p->pieces, (dw.floats + 15) / 16 * 16};
+    const int parts = kas_ir_add_tensor(ir, KAS_TENSOR_EXTERN, 2, floats, 0),
+              sum = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, 1, &dw.floats, 0);
+    const int piece = kas_ir_var(ir, p->pieces);
+    int number, whole;
+    kas_operation *op;
+    KAS_TRY(ir->status);
+    ir->tensor[parts].dtype = KAS_F32;
+    ir->tensor[sum].backward = true;
+    KAS_TRY(buffer_of(b, b->lower.dweight[weight], &whole));
+    KAS_TRY(buffer_of(b, parts, &number));
+    p->buffer[number].bytes = sizeof(float) * (size_t)(floats[0] * floats[1]);
+    p->buffer[number].step = sizeof(float) * (size_t)floats[1];
+    for (int i = 0; i < p->backwards; i++)
+        replace_buffer(&p->backward[i], whole, number);
+    ir->tensor[sum].buffer = whole;
+    const kas_ix at = kas_ix_add(ir, kas_ix_scale(ir, kas_ix_var(ir, piece), floats[1]),
+                                 kas_ix_var(ir, ir->tensor[sum].var[0]));
+    const kas_ex e = kas_ex_reduce(ir, KAS_FN_REDUCE_SUM, piece, kas_ex_load(ir, parts, at));
+    KAS_TRY(add_launch_of(b, sum, e, &op));
+    op->times = 1;
+    return KAS_OK;
+}
+
+static kas_status total_gradients(builder *b)
+{
+    if (b->program->pieces == 1 || !b->lower.training)
+        return KAS_OK;
+    for (int i = 0; i < b->lower.weights; i++)
+        KAS_TRY(total_gradient(b, i));
+    return KAS_OK;
 }
 
 static kas_status add_operations(builder *b)
@@ -209,6 +277,7 @@ static kas_status add_epilogues(builder *b, const kas_program_options *options)
             continue;
         kas_operation *op = &p->epilogue_kernel[p->epilogues];
         snprintf(op->function, sizeof op->function, "%s_e%d", p->prefix, p->epilogues);
+        op->times = p->pieces;
         p->epilogue[p->epilogues++] = options->epilogue[i];
         KAS_TRY(write_kernel(
             b, y, kas_epilogue_value(&b->ir, &tensors, value, options->epilogue[i]), op));
@@ -244,6 +313,7 @@ static kas_status mark_saved(kas_program *p)
         if (forward[i] && backward[i]) {
             p->buffer[i].role = KAS_ROLE_SAVED;
             p->buffer[i].index = saved++;
+            cut_buffer(p, &p->buffer[i], (p->buffer[i].bytes + 63) / 64 * 64);
         } else {
             p->buffer[i].index = scratch++;
         }
@@ -285,7 +355,7 @@ static kas_status lower(builder *b, const kas_kernel *kernel, const kas_program_
                            .kernel = kernel,
                            .target = target,
                            .binding = &b->program->binding,
-                           .batch = o->batch,
+                           .batch = o->batch / b->program->pieces,
                            .training = o->training,
                            .tf32 = o->tf32,
                            .gained = o->gained,
@@ -312,6 +382,7 @@ static kas_status build(builder *b, const kas_kernel *kernel, const kas_program_
     /* Programs of several dtypes may be compiled together. */
     kas_buf_printf(&b->source, "#undef KAS_DTYPE\n#define KAS_DTYPE %d\n\n", b->ir.dtype);
     KAS_TRY(add_operations(b));
+    KAS_TRY(total_gradients(b));
     KAS_TRY(add_epilogues(b, options));
     KAS_TRY(b->ir.status);
     KAS_TRY(mark_saved(p));
@@ -322,6 +393,28 @@ static kas_status build(builder *b, const kas_kernel *kernel, const kas_program_
     p->weights = b->lower.weights;
     memcpy(p->weight, b->lower.weight, sizeof *p->weight * (size_t)p->weights);
     return KAS_OK;
+}
+
+size_t kas_piece_bytes(kas_linear_policy policy, int cores)
+{
+    enum { CORE_BYTES = 1 << 17 };
+    return policy == KAS_LINEAR_CPU ? (size_t)cores * CORE_BYTES : 0;
+}
+
+/* Returns the number of pieces of equal size; 1 where only very small ones divide the batch. */
+static int pieces_of(const kas_target *t, const kas_program_options *o)
+{
+    enum { LEAST_SHARE = 4 };
+    const uint32_t channels = t->c_in > t->c_out ? t->c_in : t->c_out;
+    const size_t image = kas_dtype_size(o->dtype) * channels * t->h * t->w;
+    const int room =
+        o->piece_bytes / image < (size_t)o->batch ? (int)(o->piece_bytes / image) : o->batch;
+    int images = room > 1 ? room : 1;
+    if (o->piece_bytes == 0)
+        return 1;
+    while (o->batch % images)
+        images--;
+    return images * LEAST_SHARE < room ? 1 : o->batch / images;
 }
 
 kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
@@ -343,6 +436,7 @@ kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
     kas_program *p = b->program;
     snprintf(p->prefix, sizeof p->prefix, "%s", options->prefix);
     p->batch = options->batch;
+    p->pieces = pieces_of(target, options);
     p->target = *target;
     p->binding = *binding;
     kas_target_read(target, kernel->stride_inside, &p->x_h, &p->x_w);

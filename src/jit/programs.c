@@ -100,7 +100,8 @@ kas_status kas_programs_build(const kas_replacement *replacement,
                                       .dtype = options->dtype,
                                       .tf32 = options->tf32,
                                       .unwritten = options->unwritten,
-                                      .linear_policy = options->linear_policy}};
+                                      .linear_policy = options->linear_policy,
+                                      .piece_bytes = options->piece_bytes}};
     if (!replacement)
         return KAS_OK;
     kas_status status = KAS_OK;

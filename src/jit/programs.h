@@ -28,7 +28,7 @@ typedef struct kas_programs {
     kas_loaded **loaded;   /* [count] */
 } kas_programs;
 
-/* Reads batch, training, dtype, tf32, unwritten and linear_policy of `options`; programs without gradients get
+/* Reads batch, training, dtype, tf32, unwritten, linear_policy and piece_bytes of `options`; programs without gradients get
  * the epilogues of their targets. `replacement` NULL gives no programs. */
 kas_status kas_programs_build(const kas_replacement *replacement,
                               const kas_program_options *options, kas_programs *out);

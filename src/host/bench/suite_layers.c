@@ -244,13 +244,16 @@ static kas_status build(subject *s, placed *p)
         for (int phase = 0; phase < PHASES; phase++) {
             char prefix[32];
             const int number = PHASES * (p->count - 1) + phase;
+            const kas_linear_policy policy =
+                kas_linear_policy_of(kas_device_get_info(s->device)->arch);
             snprintf(prefix, sizeof prefix, "k%d", number);
             const kas_program_options options = {
                 .batch = s->batch,
                 .training = modes[phase] == KAS_TAPE_TRAIN,
                 .dtype = kas_precision_dtype(s->o->precision),
                 .tf32 = s->o->precision == KAS_PRECISION_TF32,
-                .linear_policy = kas_linear_policy_of(kas_device_get_info(s->device)->arch),
+                .linear_policy = policy,
+                .piece_bytes = kas_piece_bytes(policy, kas_device_get_info(s->device)->threads),
                 .prefix = prefix};
             const int t = s->shape[i].target;
             KAS_TRY(kas_program_build(&p->kernel, &s->target[t], &p->solution.binding[t], &options,

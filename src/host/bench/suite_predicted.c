@@ -111,7 +111,7 @@ static kas_status add_operations(subject *s, const char *kernel, const kas_progr
     for (int i = 0; i < count; i++) {
         static const char *const what[] = {"forward", "data", "weights"};
         const kas_sweep pass = {.what = what[op[i].pass],
-                                .bytes = op[i].bytes,
+                                .bytes = op[i].bytes * op[i].times,
                                 .kernel = &op[i],
                                 .library = op[i].kind == KAS_OPERATION_CONV,
                                 .conv = op[i].conv,

@@ -200,6 +200,7 @@ static kas_status build_programs(const kas_kernel *kernel, const kas_target *tar
             .dtype = o->dtype,
             .gained = kas_agree_gain(o, i) != 1,
             .linear_policy = o->linear_policy,
+            .piece_bytes = o->linear_policy == KAS_LINEAR_CPU, /* each image is a piece */
             .x_pitch = kas_pitch_of(o->dtype, (int)target[i].c_in) + o->pitch_more,
             .y_pitch = kas_pitch_of(o->dtype, (int)target[i].c_out) + o->pitch_more,
             .prefix = prefix,

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/machine.h"
 #include "host/model/model_impl.h"
 
 /* ---- parts that need no device --------------------------------------------------------------- */
@@ -62,6 +63,7 @@ kas_status kas_model_build_programs(const kas_model_options *options,
 {
     kas_program_options programs = program_options(options);
     programs.linear_policy = kas_linear_policy_of(device);
+    programs.piece_bytes = kas_piece_bytes(programs.linear_policy, kas_cores());
     return kas_programs_build(replacement, &programs, out);
 }
 

@@ -95,7 +95,7 @@ static void combine_pass(counter *c, int layer, double bytes)
 /* Adds a launch of a kernel in the place of `layer`. */
 static void kernel_pass(counter *c, const char *what, int layer, const kas_operation *op)
 {
-    kas_sweep *s = pass(c, what, layer, op->bytes);
+    kas_sweep *s = pass(c, what, layer, op->bytes * op->times);
     if (!s)
         return;
     s->kernel = op;
@@ -348,7 +348,7 @@ static void program_floor(counter *c, const kas_program *p, bool backward)
             c->out->floor_bytes += shared_bytes(p, &p->buffer[b], c->m->dtype);
     }
     for (int i = 0; i < count; i++)
-        c->out->floor_flops += op[i].flops;
+        c->out->floor_flops += op[i].flops * op[i].times;
 }
 
 /* Returns the bytes of a layer's input. Images are stored as bytes, except that inference is
@@ -465,20 +465,41 @@ static bool is_bias(const kas_sweep *pass)
     return strncmp(pass->what, "bias", 4) == 0;
 }
 
+static int times_of(const kas_sweep *pass)
+{
+    return pass->kernel ? pass->kernel->times : 1;
+}
+
+/* Gives each pass its launches: those of a batch in pieces come piece by piece. */
+static void give_each(kas_sweep *pass, int passes, const double *seconds)
+{
+    for (int i = 0, end; i < passes; i = end) {
+        const int times = times_of(&pass[i]);
+        for (end = i; end < passes && times_of(&pass[end]) == times; end++)
+            pass[end].seconds = 0;
+        for (int t = 0; t < times; t++)
+            for (int k = i; k < end; k++)
+                pass[k].seconds += *seconds++;
+    }
+}
+
 /* Gives the passes of one operation the times of its launches. */
 static void give(kas_sweep *pass, int passes, const double *seconds, int launches)
 {
     double sum = 0;
-    int biases = 0, largest = 0;
+    int biases = 0, largest = 0, all = 0;
     for (int i = 0; i < launches; i++)
         sum += seconds[i];
     for (int i = 0; i < passes; i++) {
         biases += is_bias(&pass[i]);
+        all += times_of(&pass[i]);
         largest = pass[i].bytes > pass[largest].bytes ? i : largest;
     }
-    if (launches == passes || launches == passes - biases) {
+    if (launches == all) {
+        give_each(pass, passes, seconds);
+    } else if (launches == passes - biases) {
         for (int i = 0, next = 0; i < passes; i++)
-            if (launches == passes || !is_bias(&pass[i]))
+            if (!is_bias(&pass[i]))
                 pass[i].seconds = seconds[next++];
     } else if (launches > 0) {
         pass[largest].seconds = sum;

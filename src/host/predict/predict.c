@@ -90,10 +90,6 @@ static double filled(const kas_machine *m, const kas_conv_desc *d, kas_conv_pass
     return tiles < m->cores ? tiles / m->cores : 1;
 }
 
-/* oneDNN (2.6) has no fast code for a depthwise window that begins so many pixels in front of the
- * row: 7 taps with dilation 3 took 11.0 ms where dilation 2 took 0.62. */
-static const double far_share = 0.06;
-
 /* Returns the output channels that are computed together. oneDNN takes half a vector for groups of
  * few channels, when their outputs are a multiple of 4. */
 static double vector_of(const kas_machine *m, double in, double out, bool grouped)
@@ -138,13 +134,12 @@ static const double plain_share = 1.42;
  * whole, and each has a cost of its own beside that of its inputs. */
 static double efficiency(const kas_machine *m, const kas_conv_desc *d)
 {
-    enum { FAR = 8 };
     const kas_conv_class class = class_of(m, d);
     const double in = (double)d->c_in / d->groups, out = (double)d->c_out / d->groups;
     const bool grouped = class == KAS_CONV_GROUPED;
     const double half = grouped ? m->half_grouped : m->half_channels;
     if (class == KAS_CONV_DEPTHWISE)
-        return m->efficiency[class] * (m->gpu || d->pad_w <= FAR ? 1 : far_share);
+        return m->efficiency[class];
     const double share = m->efficiency[class] * in / (in + half) * out /
                          round_up(out, vector_of(m, in, out, grouped));
     return m->gpu && precision_of(d) == KAS_PRECISION_FP32 ? fmin(1, plain_share * share) : share;
@@ -190,7 +185,7 @@ static double floor_of(const kas_machine *m, const kas_sweep *pass)
     return m->launch + fmax(memory, arithmetic);
 }
 
-kas_estimate kas_predict_pass(const kas_machine *m, const kas_sweep *pass)
+static kas_estimate predict_launch(const kas_machine *m, const kas_sweep *pass)
 {
     kas_estimate e = {.part[KAS_BOUND_LAUNCH] = m->launch, .floor = floor_of(m, pass)};
     if (pass->library)
@@ -212,18 +207,33 @@ kas_estimate kas_predict_pass(const kas_machine *m, const kas_sweep *pass)
     return e;
 }
 
+kas_estimate kas_predict_pass(const kas_machine *m, const kas_sweep *pass)
+{
+    /* one for each piece of the batch */
+    const int times = pass->kernel && pass->kernel->times > 1 ? pass->kernel->times : 1;
+    kas_sweep one = *pass;
+    one.bytes /= times;
+    kas_estimate e = predict_launch(m, &one);
+    for (int i = 0; i < KAS_BOUNDS; i++)
+        e.part[i] *= times;
+    e.seconds *= times;
+    e.floor *= times;
+    return e;
+}
+
 /* ---- a network ------------------------------------------------------------------------------- */
 
 kas_status kas_predict_lower(const kas_machine *machine, const kas_replacement *replacement,
                              int batch, kas_precision precision, bool training, kas_programs *out)
 {
-    const kas_program_options options = {.batch = batch,
-                                         .training = training,
-                                         .dtype = kas_precision_dtype(precision),
-                                         .tf32 = precision == KAS_PRECISION_TF32,
-                                         .linear_policy =
-                                             machine->gpu ? KAS_LINEAR_GPU : KAS_LINEAR_CPU,
-                                         .unwritten = true};
+    const kas_program_options options = {
+        .batch = batch,
+        .training = training,
+        .dtype = kas_precision_dtype(precision),
+        .tf32 = precision == KAS_PRECISION_TF32,
+        .linear_policy = machine->gpu ? KAS_LINEAR_GPU : KAS_LINEAR_CPU,
+        .piece_bytes = machine->gpu ? 0 : kas_piece_bytes(KAS_LINEAR_CPU, (int)machine->cores),
+        .unwritten = true};
     return kas_programs_build(replacement, &options, out);
 }
 

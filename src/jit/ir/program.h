@@ -26,6 +26,11 @@
  * DX and every DWEIGHT. FORWARD writes SAVED buffers and BACKWARD reads them; SCRATCH lives
  * within one pass.
  *
+ * Pieces. A batch may be cut into pieces of a few images: all operations of a pass run for one
+ * piece, then for the next. On a CPU what an operation writes is so still in a cache when the next
+ * one reads it. SCRATCH buffers serve all pieces; each piece has its part of X, Y, their gradients
+ * and SAVED buffers. The gradients of weights are kept by piece and added up at the end.
+ *
  * Gain. Y is the kernel's output times a factor that the caller gives in memory, so that one text
  * serves every gain. A program without a buffer for it has the factor 1.
  *
@@ -68,7 +73,8 @@ typedef struct kas_buffer {
     kas_role role;
     int index;
     kas_dtype dtype; /* dtype of its elements */
-    size_t bytes;
+    size_t bytes;    /* of all pieces */
+    size_t step;     /* from one piece to the next; 0: all pieces use the same memory */
 } kas_buffer;
 
 typedef struct kas_weight {
@@ -140,7 +146,8 @@ typedef struct kas_operation {
     unsigned grid[3], block[3];
     int args, arg[KAS_MAX_LAUNCH_ARGS]; /* buffer numbers */
     int width;                          /* lanes of a thread (wide.h) */
-    double flops, bytes;                /* least cost of this kernel, for the whole batch */
+    int times;                          /* launches in a pass: one for each piece, or 1 */
+    double flops, bytes;                /* least cost of one launch */
     kas_accessed accessed;
     kas_effort effort;
     /* CONV: x, w and y of the pass, as numbers of buffers */
@@ -152,6 +159,7 @@ typedef struct kas_operation {
 typedef struct kas_program {
     char prefix[32]; /* every kernel's name starts with it; unique within a compilation */
     int batch;
+    int pieces; /* of the batch: each pass runs them one after the other */
     kas_target target;
     kas_binding binding;
     uint32_t x_h, x_w; /* of X: the target's h and w, or the layer's input (kas_target_read) */
@@ -180,6 +188,9 @@ typedef enum kas_linear_policy {
     KAS_LINEAR_DIRECT,
     KAS_LINEAR_LIBRARY
 } kas_linear_policy;
+/* Returns the piece_bytes of programs for a device or an arch, with that many cores: what half of
+ * their nearest caches holds beside the tensors in between. 0 for a GPU. */
+size_t kas_piece_bytes(kas_linear_policy policy, int cores);
 /* Returns the rule for an arch ("cpu", "sm_90") or a device ("cpu", "cuda:0"). */
 kas_linear_policy kas_linear_policy_of(const char *device);
 
@@ -198,6 +209,7 @@ typedef struct kas_program_options {
     /* No text: operations are counted but cannot be run, and have no args */
     bool unwritten;
     kas_linear_policy linear_policy;
+    size_t piece_bytes;   /* most bytes of X or of Y in a piece; 0: the batch is one piece */
     int x_pitch, y_pitch; /* elements; 0 = kas_pitch_of(dtype, channels) */
     const char *prefix;   /* e.g. "k0"; letters and digits */
     /* [epilogues] that are wanted; those without a norm are ignored */

@@ -37,8 +37,8 @@ static kas_conv_desc conv_desc(const kas_lower *l, int node)
     d.pad_w = kas_conv_dilation(&d) * (d.kernel_w / 2);
     d.dtype = l->ir->dtype;
     d.tf32 = l->tf32;
-    d.x_pitch = kas_pitch_of(d.dtype, d.c_in);
-    d.y_pitch = kas_pitch_of(d.dtype, d.c_out);
+    d.x_pitch = kas_lower_pitch(l, d.c_in);
+    d.y_pitch = kas_lower_pitch(l, d.c_out);
     return d;
 }
 

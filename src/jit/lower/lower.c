@@ -21,6 +21,11 @@ void kas_lower_vars(kas_lower *l, int node, kas_ix *idx)
         idx[d] = kas_ix_var(l->ir, l->ir->tensor[tensor].var[d]);
 }
 
+int kas_lower_pitch(const kas_lower *l, int64_t channels)
+{
+    return l->ir->cpu ? (int)channels : kas_pitch_of(l->ir->dtype, (int)channels);
+}
+
 int kas_lower_tensor(kas_lower *l, const int64_t *size, int rank)
 {
     int64_t pixel = 1;
@@ -31,8 +36,7 @@ int kas_lower_tensor(kas_lower *l, const int64_t *size, int rank)
                                     (long long)pixel));
         return 0;
     }
-    return kas_ir_add_tensor(l->ir, KAS_TENSOR_DEF, rank, size,
-                             kas_pitch_of(l->ir->dtype, (int)pixel));
+    return kas_ir_add_tensor(l->ir, KAS_TENSOR_DEF, rank, size, kas_lower_pitch(l, pixel));
 }
 
 kas_ex kas_lower_read(kas_lower *l, int node, const kas_ix *idx)

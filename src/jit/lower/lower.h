@@ -97,6 +97,9 @@ kas_status kas_lower_kernel(kas_lower *l);
 int kas_lower_dim(const kas_lower *l, int node, int i);
 /* Writes the variables of a node's tensor as indices. */
 void kas_lower_vars(kas_lower *l, int node, kas_ix *idx);
+/* Returns the elements from one pixel of an inner tensor to the next. On the CPU pixels are dense: a
+ * tensor of one channel is then one run of elements, and no library has to pack it. */
+int kas_lower_pitch(const kas_lower *l, int64_t channels);
 /* Adds a tensor of pixels; the dims size[3..] together are one pixel. */
 int kas_lower_tensor(kas_lower *l, const int64_t *size, int rank);
 /* Adds the tensor of a node, with the micro-DAG's shape and `q` instances, as l->tensor[node]. */

@@ -5,7 +5,6 @@
 
 static kas_conv_desc conv_desc(const kas_lower *l, const kas_lowered_bmm *b)
 {
-    const kas_dtype dtype = l->ir->dtype;
     return (kas_conv_desc){.n = 1,
                            .h = 1,
                            .w = (int)b->m,
@@ -15,9 +14,9 @@ static kas_conv_desc conv_desc(const kas_lower *l, const kas_lowered_bmm *b)
                            .kernel_h = 1,
                            .kernel_w = 1,
                            .stride = 1,
-                           .x_pitch = kas_pitch_of(dtype, (int)(b->batch_elements * b->k)),
-                           .y_pitch = kas_pitch_of(dtype, (int)(b->batch_elements * b->n)),
-                           .dtype = dtype,
+                           .x_pitch = kas_lower_pitch(l, b->batch_elements * b->k),
+                           .y_pitch = kas_lower_pitch(l, b->batch_elements * b->n),
+                           .dtype = l->ir->dtype,
                            .tf32 = l->tf32};
 }
 
@@ -29,7 +28,7 @@ static int pixels(kas_lower *l, const kas_lowered_bmm *b, kas_tensor_kind kind, 
     for (int i = 0; i < b->batches; i++)
         size[rank++] = b->batch_size[i];
     size[rank++] = last;
-    const int pitch = kas_pitch_of(l->ir->dtype, (int)(b->batch_elements * last));
+    const int pitch = kas_lower_pitch(l, b->batch_elements * last);
     return kas_ir_add_tensor(l->ir, kind, rank, size, pitch);
 }
 
