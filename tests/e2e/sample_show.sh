@@ -43,8 +43,12 @@ expect 0 'checked again: 100 kernels, 0 illegal, 0 over a budget or limit, 0 for
 expect 0 '0.375' "$kas" sample $pte --sequence pte-3 -o "$dir/pte"
 [ "$(ls "$dir/pte")" = "$("$kas" show kernels/nas_pte_3.json --json | sed 's/.*"name": *"\([0-9a-f]*\)".*/\1/').json" ] ||
     fail "pte-3 is not kernels/nas_pte_3.json"
-expect 3 'transformation "blur(2)": expected group' "$kas" sample $pte --sequence 'group(2) blur(2)'
-expect 3 'it is grouped already' "$kas" sample $pte --sequence 'group(2) group(2)'
+expect 3 'transformation "blur(2)": expected interchange' "$kas" sample $pte --sequence 'group(2) blur(2)'
+expect 3 'a group loop, which numbers outputs and inputs alike' "$kas" sample $pte --sequence 'group(2) group(2)'
+expect 0 'G0=4' "$kas" sample $pte --sequence 'group(2) interchange(g,ci) group(2)'
+expect 0 '"transformation": "neural"' "$kas" sample $pte --sequence pte-1 --json
+grep -q 'by step 0, bands_h: a band has weights of its own' "$dir/err" || fail "the dependence is not named"
+expect 0 '"transformation": "program"' "$kas" sample $pte --sequence 'split(2) interchange(co,kw)' --json
 expect 3 'does not fit resnet20' "$kas" sample --net resnet20 --sequence pte-2
 expect 2 'one of canvas, nas-pte' "$kas" sample $pte --space nas
 expect 2 'belong to --space canvas' "$kas" sample $pte --space nas-pte --forbid slice
