@@ -100,7 +100,7 @@ bool kas_study_without_answer(const kas_study_view *v)
             continue;
         if (!kas_work_ended(w->state) || w->state == KAS_WORK_MACHINE_FAULT)
             return false;
-        ended += w->state != KAS_WORK_PREDICTED_SLOW;
+        ended += !kas_work_discarded(w->state);
     }
     return ended > 0 && ended == v->options.candidates &&
            !kas_ending_of(&v->options, v->work, v->count).answer;

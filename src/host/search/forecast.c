@@ -27,6 +27,7 @@ kas_status kas_search_forecast_open(const kas_search_options *options, const kas
 void kas_search_forecast_close(kas_search_forecast *forecast)
 {
     kas_predictor_free(forecast->predictor);
+    kas_legality_close(forecast->legality);
     *forecast = (kas_search_forecast){0};
 }
 
@@ -35,10 +36,9 @@ double kas_search_forecast_unmodified(const kas_search_forecast *forecast)
     return forecast->predictor ? kas_predictor_unmodified(forecast->predictor) : 0;
 }
 
-kas_status kas_search_forecast_judge(void *context, const kas_replacement *replacement,
-                                     kas_work *work)
+static kas_status predict(const kas_search_forecast *f, const kas_replacement *replacement,
+                          kas_work *work)
 {
-    const kas_search_forecast *f = context;
     double seconds;
     const kas_status status = kas_predict_candidate(f->predictor, replacement, &seconds);
     if (status == KAS_ILLEGAL || status == KAS_UNSUPPORTED)
@@ -89,4 +89,15 @@ kas_status kas_search_forecast_keep(void *context, kas_replacement *replacement,
     }
     kas_assignment_free(&kernels);
     return status;
+}
+
+kas_status kas_search_forecast_judge(void *context, const kas_replacement *replacement,
+                                     kas_work *work)
+{
+    const kas_search_forecast *f = context;
+    if (f->predictor)
+        KAS_TRY(predict(f, replacement, work));
+    if (f->legality && !kas_work_discarded(work->state))
+        KAS_TRY(kas_legality_judge(f->legality, replacement, work));
+    return KAS_OK;
 }

@@ -7,6 +7,7 @@
 #define KAS_SEARCH_FORECAST_H
 
 #include "host/predict/keep.h"
+#include "host/search/legality.h"
 #include "host/strategy/strategy.h"
 
 #define KAS_STUDY_MACHINE "machine.json"
@@ -14,6 +15,7 @@ enum { KAS_MACHINE_BYTES = 1 << 20 };
 
 typedef struct kas_search_forecast {
     kas_predictor *predictor; /* NULL: there is none */
+    kas_legality *legality;   /* NULL: it is not checked */
     double limit;             /* predicted ratio to the unmodified network that is allowed, margin
                                  included; 0 = no limit */
     double latency;           /* the limit of the study, without it */
@@ -35,7 +37,7 @@ void kas_search_forecast_close(kas_search_forecast *forecast); /* one that is ze
 /* Returns the seconds of the unmodified network; 0 without a forecast. */
 double kas_search_forecast_unmodified(const kas_search_forecast *forecast);
 
-/* Predicts a candidate and discards it if it is too slow: `judge` of a kas_forecast, whose context
+/* Predicts a candidate and discards it if it is too slow, or its legality is checked and it fails: `judge` of a kas_forecast, whose context
  * is the kas_search_forecast. One that cannot be lowered has no prediction: a worker will say
  * why. */
 kas_status kas_search_forecast_judge(void *context, const kas_replacement *replacement,

@@ -194,9 +194,11 @@ static kas_status open_strategy(kas_session *s)
                                    s->search.keep_slower ? kas_search_forecast_keep : NULL};
     if (s->search.keep_slower && !s->forecast.predictor)
         return kas_fail(KAS_USAGE, "--keep-slower needs a machine model, and the study has none");
-    return kas_strategy_open(&s->search, s->problem.target, s->problem.targets,
-                             kas_buf_text(&s->from), s->forecast.predictor ? &forecast : NULL,
-                             &s->strategy);
+    if (!s->forecast.legality)
+        KAS_TRY(kas_legality_open(&s->search, &s->problem, &s->forecast.legality));
+    return kas_strategy_open(
+        &s->search, s->problem.target, s->problem.targets, kas_buf_text(&s->from),
+        s->forecast.predictor || s->forecast.legality ? &forecast : NULL, &s->strategy);
 }
 
 static kas_status open_forecast(kas_session *s, const kas_machine *machine)

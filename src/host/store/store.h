@@ -140,6 +140,7 @@ typedef enum kas_work_state {
     KAS_WORK_MACHINE_FAULT,  /* the machine failed repeatedly; the next run tries it again */
     KAS_WORK_PREDICTED_SLOW, /* discarded by prediction before anything was compiled */
     KAS_WORK_NOT_PROMOTED,   /* ended at a rung: others of its generation were better */
+    KAS_WORK_LOW_SCORE,      /* discarded by a score before anything was compiled (--legality) */
     KAS_WORK_STATES
 } kas_work_state;
 /* Names for files and people: "final-baseline", "over-latency". Studies contain them, so they
@@ -150,6 +151,12 @@ bool kas_work_state_parse(const char *name, kas_work_state *out);
 static inline bool kas_work_ended(kas_work_state state)
 {
     return state >= KAS_WORK_FINISHED;
+}
+
+/* Returns whether the candidate was discarded before anything was compiled: no worker gets it. */
+static inline bool kas_work_discarded(kas_work_state state)
+{
+    return state == KAS_WORK_PREDICTED_SLOW || state == KAS_WORK_LOW_SCORE;
 }
 
 /* The measurements of an item. NaN = unknown (NULL in the file). */
@@ -201,7 +208,7 @@ typedef struct kas_work {
 } kas_work;
 void kas_work_clear(kas_work *work);
 
-/* Adds an item in state QUEUED, or in state PREDICTED_SLOW with its reason when `work` says so;
+/* Adds an item in state QUEUED, or in the state of one that was discarded, with its reason, when `work` says so;
  * *added is false when one with this kind, index and seed exists already. Only kind, index, seed,
  * attempt, name, kernel, generation, origin, parents, predicted, gains and costs of `work` are
  * read. */

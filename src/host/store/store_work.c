@@ -8,7 +8,7 @@
 static kas_status insert(kas_store *store, const kas_work *work, bool *added)
 {
     int changed = 0;
-    const bool slow = work->state == KAS_WORK_PREDICTED_SLOW;
+    const bool slow = kas_work_discarded(work->state);
     const double now = kas_store_now();
     KAS_TRY(kas_sql_run(
         store, &changed,

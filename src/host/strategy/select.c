@@ -121,7 +121,7 @@ static kas_status list_entrants(const kas_search_options *options, const kas_wor
         return kas_fail(KAS_NO_MEMORY, "results of generations: out of memory");
     for (int i = 0; i < count; i++)
         if (items[i].kind == KAS_WORK_CANDIDATE && items[i].generation < generation &&
-            items[i].state != KAS_WORK_PREDICTED_SLOW)
+            !kas_work_discarded(items[i].state))
             list[(*entrants)++].work = &items[i];
     return rank_all(options, kas_work_find(items, count, KAS_WORK_BASELINE), list, *entrants);
 }

@@ -244,7 +244,7 @@ static kas_status foresee(source *s, const proposal *p, const kas_work *items, i
         return s->forecast.judge ? s->forecast.judge(s->forecast.context, &p->replacement, out)
                                  : KAS_OK;
     out->predicted = old->predicted;
-    if (old->state == KAS_WORK_PREDICTED_SLOW) {
+    if (kas_work_discarded(old->state)) {
         out->state = old->state;
         memcpy(out->reason, old->reason, sizeof out->reason);
     }
@@ -340,8 +340,8 @@ static kas_status next(void *context, const kas_work *items, int count, kas_work
         return KAS_OK;
     if (s->slow >= MOST_SLOW)
         return kas_fail(KAS_NOTHING_VALID,
-                        "%d candidates in a row were predicted to be too slow; allow a larger "
-                        "--latency",
+                        "%d candidates in a row were predicted to be too slow or scored too low; "
+                        "allow a larger --latency, or more tolerance in --legality",
                         s->slow);
     if (whole)
         KAS_TRY(advance(s, items, count));
@@ -349,7 +349,7 @@ static kas_status next(void *context, const kas_work *items, int count, kas_work
     if (!*ready)
         return KAS_OK;
     KAS_TRY(make(s, items, count, out));
-    const bool slow = out->state == KAS_WORK_PREDICTED_SLOW;
+    const bool slow = kas_work_discarded(out->state);
     s->members += !slow;
     s->slow = slow ? s->slow + 1 : 0;
     return KAS_OK;

@@ -41,7 +41,7 @@ typedef struct kas_strategy {
 /* A forecast made before anything is compiled. */
 typedef struct kas_forecast {
     /* Sets work->predicted and, when the candidate is not worth compiling, work->state to
-     * KAS_WORK_PREDICTED_SLOW and work->reason. It must be a pure function of the candidate and
+     * KAS_WORK_PREDICTED_SLOW or KAS_WORK_LOW_SCORE and work->reason. It must be a pure function of the candidate and
      * the study. It is called once for each new candidate, not for those that the store has. */
     kas_status (*judge)(void *context, const kas_replacement *replacement, kas_work *work);
     void *context;

@@ -64,6 +64,7 @@ static const kas_field fields[] = {
     {"exploration", "--exploration", NUMBER(exploration), .high = 1e3, .optional = true},
     {"asynchronous", "--asynchronous", KAS_FIELD_FLAG, AT(asynchronous), .optional = true},
     {"keep_slower", "--keep-slower", KAS_FIELD_FLAG, AT(keep_slower), .optional = true},
+    {"legality", "--legality", TEXT(legality), .optional = true},
 };
 enum { FIELDS = sizeof fields / sizeof *fields, MOST_KEYS = 96, MAX_BYTES = 1 << 20 };
 

@@ -90,6 +90,7 @@ typedef struct kas_search_options {
     bool asynchronous;  /* rungs without generations: see leaderboard/rungs.h */
     bool keep_slower;   /* a layer keeps its convolution where a kernel does not fit or is predicted
                            to be slower on `machine` (predict/keep.h) */
+    char legality[32];  /* check before a candidate is trained (search/legality.h); "" = none */
 } kas_search_options;
 
 /* Returns the defaults of everything except the recipe and the options that the machine determines

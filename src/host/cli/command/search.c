@@ -36,6 +36,7 @@ enum {
     OPTION_IMITATE,
     OPTION_SPACE,
     OPTION_LATENCY_ON,
+    OPTION_LEGALITY,
     OPTION_STRATEGY,
     OPTION_POPULATION,
     OPTION_TOURNAMENT,
@@ -90,6 +91,11 @@ static const struct argp_option option_list[] = {
      "Limit the predicted latency on another machine: a name of `kas-gpu predict`, such as h100, "
      "or "
      "a file of `kas-gpu doctor --calibrate`",
+     3},
+    {"legality", OPTION_LEGALITY, "fisher[:T]", 0,
+     "Reject candidates whose Fisher potential is below that of the unmodified network, or below 1 "
+     "- T "
+     "of it",
      3},
     {"targets", OPTION_TARGETS, "LIST", 0,
      "Kernel sizes to replace, such as 3x3,1x1 (default: all)", 3},
@@ -229,6 +235,10 @@ static const kas_cli_value values[] = {
      {.type = KAS_FIELD_TEXT,
       .offset = offsetof(search_command, request.search.latency_on),
       .size = sizeof((search_command *)0)->request.search.latency_on}},
+    {OPTION_LEGALITY,
+     {.type = KAS_FIELD_TEXT,
+      .offset = offsetof(search_command, request.search.legality),
+      .size = sizeof((search_command *)0)->request.search.legality}},
     {OPTION_INIT, KAS_CLI_TEXT(search_command, request.init)},
     {OPTION_INIT_PARTIAL, KAS_CLI_FLAG(search_command, request.search.init_partial)},
     {OPTION_WARM_START, KAS_CLI_FLAG(search_command, request.search.warm_start)},

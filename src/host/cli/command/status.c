@@ -30,7 +30,7 @@ static tally count(const kas_study_view *view)
         if (view->work[i].kind == KAS_WORK_CANDIDATE) {
             const kas_work *w = &view->work[i];
             t.state[w->state]++;
-            t.candidates += w->state != KAS_WORK_PREDICTED_SLOW;
+            t.candidates += !kas_work_discarded(w->state);
             t.generations = w->generation >= t.generations ? w->generation + 1 : t.generations;
         }
     return t;

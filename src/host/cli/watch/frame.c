@@ -29,7 +29,7 @@ static tally count(const kas_study_view *v)
             continue;
         t.state[w->state]++;
         t.generation = w->generation > t.generation ? w->generation : t.generation;
-        if (w->state == KAS_WORK_PREDICTED_SLOW)
+        if (kas_work_discarded(w->state))
             continue;
         t.candidates++;
         t.ended += kas_work_ended(w->state);
@@ -85,7 +85,7 @@ static void put_head(const kas_study_view *v, const char *study, const tally *t,
     if (t->generation)
         kas_buf_printf(out, ", generation %d", t->generation);
     kas_buf_puts(out, "\n");
-    if (t->ended + t->state[KAS_WORK_PREDICTED_SLOW]) {
+    if (t->ended + t->state[KAS_WORK_PREDICTED_SLOW] + t->state[KAS_WORK_LOW_SCORE]) {
         kas_buf_printf(out, "%*s", MARGIN, "");
         put_states(t, true, MARGIN, out);
         kas_buf_puts(out, "\n");

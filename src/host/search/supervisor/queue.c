@@ -58,7 +58,7 @@ static int64_t trained_candidates(const kas_supervisor *s)
     int64_t trained = 0;
     for (int i = 0; i < s->count; i++)
         trained +=
-            s->list[i].kind == KAS_WORK_CANDIDATE && s->list[i].state != KAS_WORK_PREDICTED_SLOW;
+            s->list[i].kind == KAS_WORK_CANDIDATE && !kas_work_discarded(s->list[i].state);
     return trained;
 }
 
@@ -147,7 +147,7 @@ void kas_queue_foresee(kas_supervisor *s)
     const int64_t have = stored_candidates(s), next = s->sampled + f->count;
     int64_t trained = trained_candidates(s);
     for (int i = 0; i < f->count; i++)
-        trained += f->work[i].state != KAS_WORK_PREDICTED_SLOW;
+        trained += !kas_work_discarded(f->work[i].state);
     /* A process that has not walked through the store's candidates yet does not know the next. */
     if (f->status != KAS_OK || f->count == KAS_AHEAD_MOST || s->sampled < have ||
         !want_more(s, trained))

@@ -64,7 +64,7 @@ static void count_items(const kas_supervisor *s, kas_event *event)
         if (w->kind == KAS_WORK_BASELINE)
             event->baseline = w;
         event->finals |= w->kind == KAS_WORK_FINAL;
-        if (w->kind != KAS_WORK_CANDIDATE || w->state == KAS_WORK_PREDICTED_SLOW)
+        if (w->kind != KAS_WORK_CANDIDATE || kas_work_discarded(w->state))
             continue;
         event->ended += kas_work_ended(w->state);
         event->finished += w->state == KAS_WORK_FINISHED;
@@ -434,7 +434,7 @@ static kas_status verdict(kas_supervisor *s)
         const kas_work *w = &s->list[i];
         char name[KAS_ITEM_NAME];
         kas_study_item_name(w, name);
-        slow += w->kind == KAS_WORK_CANDIDATE && w->state == KAS_WORK_PREDICTED_SLOW;
+        slow += w->kind == KAS_WORK_CANDIDATE && kas_work_discarded(w->state);
         candidates += w->kind == KAS_WORK_CANDIDATE;
         if (w->kind == KAS_WORK_CANDIDATE && w->state == KAS_WORK_MACHINE_FAULT) {
             left++;
@@ -447,10 +447,16 @@ static kas_status verdict(kas_supervisor *s)
     }
     const kas_ending end = kas_ending_of(s->options->search, s->list, s->count);
     if (slow > 0 && slow == candidates)
-        return kas_fail(KAS_NOTHING_VALID,
-                        "%s: all %d candidates were predicted to be slower than --latency %g "
-                        "allows; allow more, or fewer --flops",
-                        s->options->study, candidates, s->options->search->latency);
+        return *s->options->search->legality
+                   ? kas_fail(KAS_NOTHING_VALID,
+                              "%s: all %d candidates were discarded before training, by prediction "
+                              "or by "
+                              "--legality %s; allow more",
+                              s->options->study, candidates, s->options->search->legality)
+                   : kas_fail(KAS_NOTHING_VALID,
+                              "%s: all %d candidates were predicted to be slower than --latency %g "
+                              "allows; allow more, or fewer --flops",
+                              s->options->study, candidates, s->options->search->latency);
     candidates -= slow; /* no worker had these */
     if (!end.nearest && left)
         return kas_fail(KAS_MACHINE,

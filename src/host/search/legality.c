@@ -1,0 +1,109 @@
+#include "host/search/legality.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/score/untrained/score.h"
+
+struct kas_legality {
+    kas_minibatch minibatch[KAS_SCORE_MINIBATCHES];
+    kas_score_setup setup;
+    kas_score_memory memory;
+    double original, tolerance;
+};
+
+kas_status kas_legality_parse(const char *text, double *tolerance)
+{
+    char end;
+    *tolerance = 0;
+    if (strcmp(text, "fisher") == 0)
+        return KAS_OK;
+    if (sscanf(text, "fisher:%lf%c", tolerance, &end) == 1 && *tolerance >= 0 && *tolerance <= 1)
+        return KAS_OK;
+    return kas_fail(
+        KAS_USAGE,
+        "--legality: expected \"fisher\", or \"fisher:TOLERANCE\" with a tolerance from 0 "
+        "to 1, found \"%s\"",
+        text);
+}
+
+static kas_status potential(kas_legality *l, const kas_replacement *replacement, double *out)
+{
+    kas_scored scored;
+    KAS_TRY(kas_score_average(&l->setup, replacement, 0, l->setup.seed, 1, &l->memory, &scored));
+    *out = scored.value[KAS_SCORE_FISHER];
+    return KAS_OK;
+}
+
+static kas_status prepare(kas_legality *l, const kas_search_options *options,
+                          const kas_problem *problem)
+{
+    KAS_TRY(kas_legality_parse(options->legality, &l->tolerance));
+    KAS_TRY(
+        kas_minibatches_draw(problem->dataset, KAS_LEGALITY_BATCH, options->seed, l->minibatch));
+    l->setup = (kas_score_setup){.net = problem->net,
+                                 .target = problem->target,
+                                 .targets = problem->targets,
+                                 .batch = KAS_LEGALITY_BATCH,
+                                 .seed = options->seed,
+                                 .minibatch = l->minibatch};
+    l->setup.asked[KAS_SCORE_FISHER] = true;
+    KAS_TRY(potential(l, NULL, &l->original));
+    return isfinite(l->original)
+               ? KAS_OK
+               : kas_fail(KAS_BAD_INPUT,
+                          "--legality: the Fisher potential of the unmodified network is "
+                          "not finite, so nothing can be compared with it");
+}
+
+kas_status kas_legality_open(const kas_search_options *options, const kas_problem *problem,
+                             kas_legality **out)
+{
+    *out = NULL;
+    if (!*options->legality)
+        return KAS_OK;
+    kas_legality *l = calloc(1, sizeof *l);
+    if (!l)
+        return kas_fail(KAS_NO_MEMORY, "no memory for the check of legality");
+    const kas_status status = prepare(l, options, problem);
+    if (status == KAS_OK)
+        *out = l;
+    else
+        kas_legality_close(l);
+    return status;
+}
+
+void kas_legality_close(kas_legality *l)
+{
+    if (!l)
+        return;
+    for (int m = 0; m < KAS_SCORE_MINIBATCHES; m++)
+        kas_minibatch_free(&l->minibatch[m]);
+    kas_score_memory_free(&l->memory);
+    free(l);
+}
+
+kas_status kas_legality_judge(kas_legality *l, const kas_replacement *replacement, kas_work *work)
+{
+    double found;
+    const double least = l->original * (1 - l->tolerance);
+    const kas_status status = potential(l, replacement, &found);
+    if (status == KAS_ILLEGAL || status == KAS_UNSUPPORTED)
+        return KAS_OK;
+    KAS_TRY(status);
+    if (found >= least)
+        return KAS_OK;
+    work->state = KAS_WORK_LOW_SCORE;
+    if (isfinite(found))
+        snprintf(work->reason, sizeof work->reason,
+                 "Fisher potential %.4g; that of the unmodified network is %.4g, and --legality "
+                 "fisher:%g "
+                 "allows %.4g",
+                 found, l->original, l->tolerance, least);
+    else
+        snprintf(work->reason, sizeof work->reason,
+                 "the Fisher potential at initialisation is not finite");
+    return KAS_OK;
+}

@@ -1,0 +1,32 @@
+/* The legality check of NAS-PTE (Turner, Crowley and O'Boyle 2021, section 5.2): a candidate whose Fisher potential is
+ * below that of the unmodified network is rejected before anything is compiled (docs/search.md, "Legality").
+ *
+ * Both are scored with the weights and the minibatch of the study's seed (score/untrained/score.h), in the process that
+ * draws candidates. Scores are float32, so another kind of processor may decide otherwise about a candidate on the edge;
+ * the study keeps the decision that was made. */
+#ifndef KAS_SEARCH_LEGALITY_H
+#define KAS_SEARCH_LEGALITY_H
+
+#include "host/store/store.h"
+#include "host/study/problem.h"
+
+/* Images of the minibatch. */
+enum { KAS_LEGALITY_BATCH = 16 };
+
+/* Reads "fisher" or "fisher:TOLERANCE": a share of the unmodified network's potential, 0 to 1, by which a candidate may
+ * be below it. KAS_USAGE says what is allowed. */
+kas_status kas_legality_parse(const char *text, double *tolerance);
+
+typedef struct kas_legality kas_legality;
+/* Scores the unmodified network. KAS_OK with *out NULL where the options ask for no check. The problem must outlive it;
+ * the caller frees *out with kas_legality_close. */
+kas_status kas_legality_open(const kas_search_options *options, const kas_problem *problem,
+                             kas_legality **out);
+void kas_legality_close(kas_legality *legality); /* NULL is allowed */
+
+/* Sets work->state to KAS_WORK_LOW_SCORE, and work->reason, if the candidate is rejected: its potential is below what is
+ * allowed, or is no finite number. One that cannot be evaluated passes: a worker will say why. */
+kas_status kas_legality_judge(kas_legality *legality, const kas_replacement *replacement,
+                              kas_work *work);
+
+#endif

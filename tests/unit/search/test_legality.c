@@ -1,0 +1,152 @@
+/* The legality check against the scores themselves: who is rejected, who is tolerated, what the reason says. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/core/embedded.h"
+#include "host/core/random.h"
+#include "host/net/targets.h"
+#include "host/score/untrained/score.h"
+#include "host/search/legality.h"
+#include "host/space/file/assignment.h"
+#include "support/ok.h"
+
+enum { IMAGES = 40, SIZE = 8, CLASSES = 4 };
+
+static void open_problem(kas_problem *out)
+{
+    kas_rng rng = kas_rng_make(3, KAS_PURPOSE_TEST, 0);
+    *out = (kas_problem){0};
+    OK(kas_dataset_create(SIZE, SIZE, 3, CLASSES, IMAGES, 4, &out->dataset));
+    for (uint32_t i = 0; i < IMAGES * SIZE * SIZE * 3; i++)
+        out->dataset->train.pixels[i] = (uint8_t)kas_rng_u32(&rng);
+    for (uint32_t i = 0; i < IMAGES; i++)
+        out->dataset->train.labels[i] = (uint16_t)(i % CLASSES);
+    OK(kas_net_build("resnet20", SIZE, SIZE, 3, CLASSES, &out->net));
+    OK(kas_net_targets(out->net, NULL, &out->target, &out->targets));
+}
+
+/* The potential as kas-gpu score has it; replacement NULL: the network's own. */
+static double potential(const kas_problem *p, uint64_t seed, const kas_replacement *replacement)
+{
+    kas_minibatch m[KAS_SCORE_MINIBATCHES];
+    kas_score_memory memory = {0};
+    kas_scored scored;
+    kas_score_setup setup = {.net = p->net,
+                             .target = p->target,
+                             .targets = p->targets,
+                             .batch = KAS_LEGALITY_BATCH,
+                             .seed = seed,
+                             .minibatch = m};
+    OK(kas_scores_parse("fisher", setup.asked));
+    OK(kas_minibatches_draw(p->dataset, KAS_LEGALITY_BATCH, seed, m));
+    OK(kas_score_average(&setup, replacement, 0, seed, 1, &memory, &scored));
+    for (int k = 0; k < KAS_SCORE_MINIBATCHES; k++)
+        kas_minibatch_free(&m[k]);
+    kas_score_memory_free(&memory);
+    return scored.value[KAS_SCORE_FISHER];
+}
+
+static kas_work judged(const kas_search_options *options, const kas_problem *p,
+                       const kas_replacement *r)
+{
+    kas_legality *legality;
+    kas_work work = {.state = KAS_WORK_QUEUED};
+    OK(kas_legality_open(options, p, &legality));
+    assert_non_null(legality);
+    OK(kas_legality_judge(legality, r, &work));
+    kas_legality_close(legality);
+    return work;
+}
+
+static void place(const kas_problem *p, const char *name, kas_replacement *out)
+{
+    kas_assignment kernels;
+    const char *text = kas_embedded_find(kas_embedded_kernels, name);
+    assert_non_null(text);
+    OK(kas_assignment_read_json(name, text, strlen(text), &kernels));
+    OK(kas_assignment_fit(&kernels, p->target, p->targets, &(kas_budget){0}, out));
+    kas_assignment_free(&kernels);
+}
+
+static void rejects_below_the_original(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"conv", "nas_pte_1", "group_conv", "shift_conv"};
+    kas_problem p;
+    kas_search_options options = kas_search_options_default();
+    int rejected = 0, accepted = 0;
+    open_problem(&p);
+    for (size_t i = 0; i < 3 * sizeof names / sizeof *names; i++) {
+        options.seed = 1 + i / 4;
+        const double original = potential(&p, options.seed, NULL);
+        kas_replacement r;
+        place(&p, names[i % 4], &r);
+        const double found = potential(&p, options.seed, &r);
+        snprintf(options.legality, sizeof options.legality, "fisher");
+        const kas_work work = judged(&options, &p, &r);
+        printf("%s: %.6g, original %.6g: %s\n", names[i % 4], found, original,
+               kas_work_state_name(work.state));
+        assert_int_equal(work.state, found < original ? KAS_WORK_LOW_SCORE : KAS_WORK_QUEUED);
+        assert_true(kas_work_discarded(work.state) == (found < original));
+        if (found < original) {
+            assert_non_null(strstr(work.reason, "that of the unmodified network is"));
+            /* Just above and just below what it lacks. */
+            snprintf(options.legality, sizeof options.legality, "fisher:%.6f",
+                     1 - found / original + 2e-6);
+            assert_int_equal(judged(&options, &p, &r).state, KAS_WORK_QUEUED);
+            snprintf(options.legality, sizeof options.legality, "fisher:%.6f",
+                     1 - found / original - 2e-6);
+            assert_int_equal(judged(&options, &p, &r).state, KAS_WORK_LOW_SCORE);
+        }
+        rejected += found < original;
+        accepted += found >= original;
+        kas_replacement_free(&r);
+    }
+    assert_true(rejected > 0 && accepted > 0);
+    kas_problem_close(&p);
+}
+
+static void is_asked_for(void **state)
+{
+    (void)state;
+    kas_problem p;
+    kas_search_options options = kas_search_options_default();
+    kas_legality *legality;
+    double tolerance;
+    open_problem(&p);
+    OK(kas_legality_open(&options, &p, &legality));
+    assert_null(legality);
+    OK(kas_legality_parse("fisher", &tolerance));
+    assert_true(tolerance == 0);
+    OK(kas_legality_parse("fisher:0.25", &tolerance));
+    assert_true(tolerance == 0.25);
+    static const char *const wrong[] = {"fish",        "fisher:",    "fisher:2", "fisher:-0.1",
+                                        "fisher:0.1x", "fisher:nan", "snip"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(kas_legality_parse(wrong[i], &tolerance), KAS_USAGE);
+        assert_non_null(strstr(kas_error(), wrong[i]));
+    }
+    /* The images of all classes but one are left out. */
+    memset(p.dataset->train.labels, 0, sizeof *p.dataset->train.labels * IMAGES);
+    snprintf(options.legality, sizeof options.legality, "fisher");
+    assert_int_equal(kas_legality_open(&options, &p, &legality), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "of class 0"));
+    kas_problem_close(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rejects_below_the_original),
+        cmocka_unit_test(is_asked_for),
+    };
+    return cmocka_run_group_tests_name("legality", tests, NULL, NULL);
+}
