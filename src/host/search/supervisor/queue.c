@@ -57,8 +57,7 @@ static int64_t trained_candidates(const kas_supervisor *s)
 {
     int64_t trained = 0;
     for (int i = 0; i < s->count; i++)
-        trained +=
-            s->list[i].kind == KAS_WORK_CANDIDATE && !kas_work_discarded(s->list[i].state);
+        trained += s->list[i].kind == KAS_WORK_CANDIDATE && !kas_work_discarded(s->list[i].state);
     return trained;
 }
 
