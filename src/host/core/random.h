@@ -27,7 +27,8 @@ typedef enum kas_purpose {
     KAS_PURPOSE_CHILD = 12,  /* changes of kernels */
     KAS_PURPOSE_SELECT = 14, /* parents in evolution, ways through a tree */
     KAS_PURPOSE_HALVES = 15, /* halves of the validation split */
-    KAS_PURPOSE_GROW = 16    /* kernels with a given beginning */
+    KAS_PURPOSE_GROW = 16,   /* kernels with a given beginning */
+    KAS_PURPOSE_BLOCK = 17   /* blocks of a network that is assembled */
 } kas_purpose;
 
 /* Computes the bare Philox4x32 function with 10 rounds. */

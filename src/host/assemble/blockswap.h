@@ -1,0 +1,37 @@
+/* BlockSwap: networks drawn at random from a list of blocks under a budget, of which the one of the
+ * largest Fisher potential is taken (Turner, Crowley, O'Boyle, Storkey and Gray, "BlockSwap:
+ * Fisher-guided block substitution for network compression on a budget", ICLR 2020).
+ *
+ * Each target draws one of its options, all with the same probability; what is above the budget is
+ * drawn again.  The potential is that of `score` (score/untrained/fisher.h) on one minibatch of initial
+ * weights: here summed over all targets, in the paper over the last convolutions of residual blocks. */
+#ifndef KAS_ASSEMBLE_BLOCKSWAP_H
+#define KAS_ASSEMBLE_BLOCKSWAP_H
+
+#include "host/assemble/choices.h"
+
+typedef struct kas_blockswap_options {
+    const kas_choices *choices;
+    const kas_option *option; /* [targets][options] with costs */
+    double limit;             /* of the sum of costs; INFINITY = none */
+    int draws;                /* networks within the budget whose potential is computed */
+    uint64_t seed;
+    /* Gets the Fisher potential of a network; NaN where it is not finite. */
+    kas_status (*potential)(void *context, const kas_replacement *replacement, double *value);
+    void *context;
+} kas_blockswap_options;
+
+typedef struct kas_blockswap_result {
+    int *chosen;      /* [targets]; owned */
+    double potential; /* of it */
+    uint64_t drawn;   /* all, also those above the budget */
+    int scored; /* different networks within the budget; fewer than `draws` when there were too few */
+} kas_blockswap_result;
+
+enum { KAS_BLOCKSWAP_TRIES = 1000 }; /* draws for each network that is wanted */
+
+/* KAS_NOTHING_VALID when no network within the budget was drawn, or none has a finite potential. The
+ * caller frees out->chosen. */
+kas_status kas_blockswap(const kas_blockswap_options *options, kas_blockswap_result *out);
+
+#endif

@@ -1,0 +1,159 @@
+#include "host/assemble/choices.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/assemble/layer_seconds.h"
+#include "host/core/log.h"
+#include "host/predict/keep.h"
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+/* Fits a kernel wherever it fits. Without free sizes it may cost more than the budget: it may still be
+ * chosen for a few targets. */
+static kas_status fit(const kas_choices *c, const kas_kernel *kernel, kas_replacement *out)
+{
+    const kas_budget no_ratio = {.max_tensor = c->budget.max_tensor,
+                                 .max_weight = c->budget.max_weight};
+    kas_assignment one = {.kernels = 1, .kernel = malloc(sizeof *kernel)};
+    if (!one.kernel)
+        return kas_fail(KAS_NO_MEMORY, "no memory for a kernel");
+    *one.kernel = *kernel;
+    kas_status status = kas_keep_where_none_fits(c->target, c->targets, &c->budget, &one);
+    if (status == KAS_OK)
+        status = kas_assignment_fit(&one, c->target, c->targets, &c->budget, out);
+    if (status == KAS_OVER_BUDGET && kas_kernel_vars(kernel) == 0)
+        status = kas_assignment_fit(&one, c->target, c->targets, &no_ratio, out);
+    kas_assignment_free(&one);
+    return status;
+}
+
+static kas_status add_kernel(kas_choices *c, const char *path, const kas_kernel *kernel)
+{
+    char name[KAS_NAME_SIZE];
+    const kas_assignment one = {.kernels = 1, .kernel = (kas_kernel *)kernel};
+    KAS_TRY(kas_assignment_name(&one, name));
+    for (int k = 0; k < c->kernels; k++)
+        if (strcmp(c->name[k], name) == 0)
+            return KAS_OK;
+    if (c->kernels == KAS_CHOICES_KERNELS)
+        return kas_fail(KAS_BAD_INPUT, "%s: more than %d kernels; give fewer", path,
+                        KAS_CHOICES_KERNELS);
+    const kas_status status = fit(c, kernel, &c->everywhere[c->kernels]);
+    if (status == KAS_ILLEGAL || status == KAS_OVER_BUDGET || status == KAS_UNSUPPORTED) {
+        kas_warn("%s: kernel %s is left out: %s", path, name, kas_error());
+        return KAS_OK;
+    }
+    KAS_TRY(status);
+    c->kernel[c->kernels] = *kernel;
+    memcpy(c->name[c->kernels++], name, sizeof name);
+    return KAS_OK;
+}
+
+kas_status kas_choices_add(kas_choices *c, const char *path, const kas_assignment *kernels)
+{
+    for (int k = 0; k < kernels->kernels; k++)
+        KAS_TRY(add_kernel(c, path, &kernels->kernel[k]));
+    return KAS_OK;
+}
+
+void kas_choices_drop(kas_choices *c, int kernel)
+{
+    const size_t behind = (size_t)(--c->kernels - kernel);
+    kas_replacement_free(&c->everywhere[kernel]);
+    memmove(&c->everywhere[kernel], &c->everywhere[kernel + 1], sizeof *c->everywhere * behind);
+    memmove(&c->kernel[kernel], &c->kernel[kernel + 1], sizeof *c->kernel * behind);
+    memmove(&c->name[kernel], &c->name[kernel + 1], sizeof *c->name * behind);
+}
+
+void kas_choices_free(kas_choices *c)
+{
+    for (int k = 0; k < c->kernels; k++)
+        kas_replacement_free(&c->everywhere[k]);
+    c->kernels = 0;
+}
+
+bool kas_choices_has(const kas_choices *c, int target, int option)
+{
+    return option == 0 || kas_replacement_kernel(&c->everywhere[option - 1], target) != NULL;
+}
+
+/* ---- replacements ---------------------------------------------------------------------------- */
+
+kas_status kas_choices_replacement(const kas_choices *c, const int *chosen, kas_replacement *out)
+{
+    int number[KAS_CHOICES_KERNELS + 1], kernels = 0;
+    kas_kernel *kernel = malloc(sizeof *kernel * ((size_t)c->kernels + 1));
+    int *kernel_of = malloc(sizeof *kernel_of * ((size_t)c->targets + 1));
+    kas_status status = kernel && kernel_of
+                            ? KAS_OK
+                            : kas_fail(KAS_NO_MEMORY, "no memory for %d layers", c->targets);
+    memset(number, -1, sizeof number);
+    for (int t = 0; t < c->targets && status == KAS_OK; t++) {
+        const int k = chosen[t] - 1;
+        if (k >= 0 && number[k] < 0) {
+            kernel[kernels] = c->kernel[k];
+            number[k] = kernels++;
+        }
+        kernel_of[t] = k < 0 ? KAS_KEPT : number[k];
+    }
+    if (status == KAS_OK)
+        status = kas_replacement_solve(kernel, kernels, kernel_of, c->target, c->targets,
+                                       &c->budget, out);
+    free(kernel);
+    free(kernel_of);
+    return status;
+}
+
+bool kas_choices_same_sizes(const kas_choices *c, const int *chosen, const kas_replacement *r)
+{
+    for (int t = 0; t < c->targets; t++)
+        if (chosen[t] && memcmp(&c->everywhere[chosen[t] - 1].solution.binding[t],
+                                &r->solution.binding[t], sizeof *r->solution.binding) != 0)
+            return false;
+    return true;
+}
+
+/* ---- costs ----------------------------------------------------------------------------------- */
+
+/* Whole multiples of 2^-50 seconds: their sums are exact, so that choices of layers that cost the same are equal
+ * in whatever order they are added. */
+static double whole(double seconds)
+{
+    enum { BITS = 50 };
+    return ldexp(rint(ldexp(seconds, BITS)), -BITS);
+}
+
+void kas_choices_costs(const kas_choices *c, const double *plain, const double *with,
+                       kas_option *option)
+{
+    const int options = kas_choices_options(c);
+    for (int t = 0; t < c->targets; t++)
+        for (int o = 0; o < options; o++) {
+            kas_option *to = &option[t * options + o];
+            to->cost = NAN;
+            if (kas_choices_has(c, t, o))
+                to->cost = o ? whole(with[(o - 1) * c->targets + t] - plain[t]) : 0;
+        }
+}
+
+kas_status kas_choices_predict(const kas_choices *c, const kas_machine *machine, int batch,
+                               int kernel, double *seconds)
+{
+    kas_programs programs;
+    kas_prediction prediction;
+    const bool plain = kernel == KAS_CHOICES_PLAIN;
+    if (!plain)
+        KAS_TRY(kas_predict_lower(machine, &c->everywhere[kernel], batch, KAS_PRECISION_FP32, false,
+                                  &programs));
+    const kas_status status = kas_predict(machine, c->net, plain ? NULL : &programs, batch,
+                                          KAS_PRECISION_FP32, &prediction);
+    if (status == KAS_OK) {
+        kas_layer_seconds(&prediction.planned, c->target, c->targets, seconds);
+        kas_prediction_free(&prediction);
+    }
+    if (!plain)
+        kas_programs_free(&programs);
+    return status;
+}

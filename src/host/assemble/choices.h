@@ -1,0 +1,59 @@
+/* What a network can be assembled from: at each target its own convolution, which is option 0, or a
+ * kernel, option k + 1 for kernel k. */
+#ifndef KAS_ASSEMBLE_CHOICES_H
+#define KAS_ASSEMBLE_CHOICES_H
+
+#include "host/assemble/knapsack.h"
+#include "host/predict/predict.h"
+#include "host/space/file/assignment.h"
+
+enum { KAS_CHOICES_KERNELS = 100 };
+
+typedef struct kas_choices {
+    const kas_net *net;
+    const kas_target *target; /* [targets] */
+    int targets;
+    kas_budget budget; /* of free sizes, and of what is assembled */
+    int kernels;
+    kas_kernel kernel[KAS_CHOICES_KERNELS];
+    char name[KAS_CHOICES_KERNELS][KAS_NAME_SIZE];
+    /* Each kernel at all targets that it fits. Its free sizes are those at which it is measured. */
+    kas_replacement everywhere[KAS_CHOICES_KERNELS];
+} kas_choices;
+
+/* Adds the kernels of an assignment that are not there yet; one that fits no target, or that costs too
+ * much and has free sizes, is left out with a warning. `path` is for messages. KAS_BAD_INPUT when there
+ * are too many. */
+kas_status kas_choices_add(kas_choices *choices, const char *path, const kas_assignment *kernels);
+/* Takes a kernel away; those behind it move up. */
+void kas_choices_drop(kas_choices *choices, int kernel);
+void kas_choices_free(kas_choices *choices); /* not the network and its targets */
+
+static inline int kas_choices_options(const kas_choices *choices)
+{
+    return choices->kernels + 1;
+}
+/* Whether a target can have an option. */
+bool kas_choices_has(const kas_choices *choices, int target, int option);
+
+/* Builds the replacement in which each target has the option chosen [targets]. KAS_OVER_BUDGET as of
+ * kas_replacement_solve. */
+kas_status kas_choices_replacement(const kas_choices *choices, const int *chosen,
+                                   kas_replacement *out);
+/* Whether the replacement gives each kernel the sizes at which it was measured: a budget may leave free sizes more
+ * room when other targets have other kernels. */
+bool kas_choices_same_sizes(const kas_choices *choices, const int *chosen,
+                            const kas_replacement *replacement);
+
+/* Writes to cost[target][option] what an option adds to the seconds of a forward pass: seconds of
+ * `with` [kernels][targets] against `plain` [targets]; what does not exist is NaN. */
+void kas_choices_costs(const kas_choices *choices, const double *plain, const double *with,
+                       kas_option *option);
+
+/* Predicts the seconds of the unmodified network by target, `plain` [targets + 1] (layer_seconds.h), or with
+ * kernel `kernel` wherever it fits. */
+kas_status kas_choices_predict(const kas_choices *choices, const kas_machine *machine, int batch,
+                               int kernel, double *seconds);
+enum { KAS_CHOICES_PLAIN = -1 }; /* as `kernel` */
+
+#endif

@@ -1,0 +1,256 @@
+/* Latency and loss of every kernel at every target. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/assemble/layer_seconds.h"
+#include "host/cli/assemble/assemble.h"
+#include "host/cli/interrupt.h"
+#include "host/core/log.h"
+#include "host/predict/turns.h"
+#include "host/study/options.h"
+
+enum { TURNS = 5, MOST_SECONDS = 2 };
+
+static void key_of(const kas_assemble *a, const char *kind, const char *what,
+                   char key[KAS_MEASURED_KEY])
+{
+    char text[2048];
+    snprintf(text, sizeof text, "%s %s %s", kind, what, a->setting);
+    kas_measured_key(text, key);
+}
+
+/* ---- latency --------------------------------------------------------------------------------- */
+
+/* Measures a network in turns with the unmodified one; seconds [targets + 1] are those of its layers. */
+static kas_status measure(kas_assemble *a, kas_turns *turns, const kas_replacement *replacement,
+                          double *seconds)
+{
+    const kas_model_options model = {.batch = KAS_LATENCY_BATCH};
+    kas_programs programs;
+    kas_turns_result result = {0};
+    if (replacement)
+        KAS_TRY(kas_model_build_programs(&model, replacement, kas_device_get_info(a->device)->arch,
+                                         &programs));
+    const kas_status status =
+        kas_turns_measure(turns, replacement ? &programs : NULL, TURNS, MOST_SECONDS, &result);
+    if (status == KAS_OK) {
+        kas_layer_seconds(&result.planned, a->choices.target, a->choices.targets, seconds);
+        if (result.disturbed)
+            kas_warn("the machine was busy while a latency was measured; it may be wrong");
+    }
+    kas_planned_bytes_free(&result.planned);
+    if (replacement)
+        kas_programs_free(&programs);
+    return status;
+}
+
+static kas_status measure_kept(kas_assemble *a, const char *what, const kas_replacement *r,
+                               double *seconds)
+{
+    const int count = a->choices.targets + 1;
+    const char *device = kas_device_get_info(a->device)->name;
+    char key[KAS_MEASURED_KEY], kind[256];
+    kas_turns *turns;
+    snprintf(kind, sizeof kind, "latency %d %.200s", a->common.threads, device);
+    key_of(a, kind, what, key);
+    const double *known = kas_measured_find(a->measured, key, count);
+    if (known) {
+        memcpy(seconds, known, sizeof *seconds * (size_t)count);
+        return KAS_OK;
+    }
+    if (kas_interrupted())
+        return kas_interrupt_status();
+    KAS_TRY(kas_turns_create(a->device, a->choices.net, KAS_LATENCY_BATCH, KAS_PRECISION_FP32, NULL,
+                             &turns));
+    kas_status status = measure(a, turns, r, seconds);
+    kas_turns_free(turns);
+    return status == KAS_OK ? kas_measured_add(a->measured, key, what, seconds, count) : status;
+}
+
+static kas_status layer_seconds(kas_assemble *a, int kernel, double *seconds)
+{
+    const kas_choices *c = &a->choices;
+    const bool plain = kernel == KAS_CHOICES_PLAIN;
+    if (!a->measure)
+        return kas_choices_predict(c, &a->machine, KAS_LATENCY_BATCH, kernel, seconds);
+    return measure_kept(a, plain ? "unmodified" : c->name[kernel],
+                        plain ? NULL : &c->everywhere[kernel], seconds);
+}
+
+kas_status kas_assemble_costs(kas_assemble *a)
+{
+    kas_choices *c = &a->choices;
+    const size_t targets = (size_t)c->targets, each = targets + 1;
+    double *seconds = calloc(each * ((size_t)c->kernels + 2), sizeof *seconds),
+           *one = seconds + each;
+    kas_status status =
+        seconds ? KAS_OK
+                : kas_fail(KAS_NO_MEMORY, "no memory for the times of %zu layers", targets);
+    if (status == KAS_OK)
+        status = layer_seconds(a, KAS_CHOICES_PLAIN, seconds);
+    a->unmodified = 0;
+    for (size_t t = 0; t <= targets && status == KAS_OK; t++)
+        a->unmodified += seconds[t];
+    for (int k = 0; k < c->kernels && status == KAS_OK;) {
+        status = layer_seconds(a, k, one);
+        if (status == KAS_ILLEGAL || status == KAS_UNSUPPORTED) {
+            kas_warn("kernel %s is left out: %s", c->name[k], kas_error());
+            kas_choices_drop(c, k);
+            status = KAS_OK;
+        } else if (status == KAS_OK) {
+            /* [kernels][targets]; the next one overwrites what lies behind */
+            one += targets;
+            k++;
+        }
+    }
+    if (status == KAS_OK && c->kernels == 0)
+        status = kas_fail(KAS_NOTHING_VALID, "no kernel can be compiled; give other kernels");
+    if (status == KAS_OK)
+        kas_choices_costs(c, seconds, seconds + each, a->option);
+    free(seconds);
+    return status;
+}
+
+kas_status kas_assemble_seconds(kas_assemble *a, const kas_replacement *replacement,
+                                double *seconds)
+{
+    const int count = a->choices.targets + 1;
+    double *of = calloc((size_t)count, sizeof *of);
+    kas_predictor *predictor;
+    kas_status status;
+    if (!of)
+        return kas_fail(KAS_NO_MEMORY, "no memory for the times of %d layers", count);
+    if (a->measure) {
+        kas_assignment layers = {0};
+        char name[KAS_NAME_SIZE] = "";
+        status = kas_assignment_make(replacement, &layers);
+        if (status == KAS_OK)
+            status = kas_assignment_name(&layers, name);
+        kas_assignment_free(&layers);
+        if (status == KAS_OK)
+            status = measure_kept(a, name, replacement, of);
+        *seconds = 0;
+        for (int t = 0; t < count; t++)
+            *seconds += of[t];
+    } else {
+        status = kas_predictor_create(&a->machine, a->choices.net, KAS_LATENCY_BATCH,
+                                      KAS_PRECISION_FP32, &predictor);
+        if (status == KAS_OK) {
+            status = kas_predict_candidate(predictor, replacement, seconds);
+            kas_predictor_free(predictor);
+        }
+    }
+    free(of);
+    return status;
+}
+
+/* ---- loss ------------------------------------------------------------------------------------ */
+
+/* One imitation with the kernel wherever it fits: no target depends on another (train/imitate.h). A kernel
+ * that diverges cannot be chosen. */
+static kas_status imitation_losses(kas_assemble *a, int kernel, double *loss)
+{
+    const kas_choices *c = &a->choices;
+    char key[KAS_MEASURED_KEY], kind[64];
+    snprintf(kind, sizeof kind, "imitation %d", a->images);
+    key_of(a, kind, c->name[kernel], key);
+    const double *known = kas_measured_find(a->measured, key, c->targets);
+    if (known) {
+        memcpy(loss, known, sizeof *loss * (size_t)c->targets);
+        return KAS_OK;
+    }
+    kas_status status =
+        kas_assemble_imitate(a, &c->everywhere[kernel], c->name[kernel], NULL, loss);
+    if (status == KAS_NOTHING_VALID || status == KAS_ILLEGAL || status == KAS_UNSUPPORTED) {
+        kas_warn("kernel %s is left out: %s", c->name[kernel], kas_error());
+        for (int t = 0; t < c->targets; t++)
+            loss[t] = NAN;
+        status = KAS_OK;
+    }
+    return status == KAS_OK ? kas_measured_add(a->measured, key, c->name[kernel], loss, c->targets)
+                            : status;
+}
+
+kas_status kas_assemble_potential(void *context, const kas_replacement *replacement, double *value)
+{
+    kas_assemble *a = context;
+    const kas_score_setup setup = {.net = a->choices.net,
+                                   .target = a->choices.target,
+                                   .targets = a->choices.targets,
+                                   .asked = {[KAS_SCORE_FISHER] = true},
+                                   .batch = a->minibatch[0].images,
+                                   .seed = a->seed,
+                                   .minibatch = a->minibatch};
+    kas_assignment layers = {0};
+    char key[KAS_MEASURED_KEY], name[KAS_NAME_SIZE] = "unmodified";
+    kas_scored scored;
+    if (replacement) {
+        KAS_TRY(kas_assignment_make(replacement, &layers));
+        const kas_status status = kas_assignment_name(&layers, name);
+        kas_assignment_free(&layers);
+        KAS_TRY(status);
+    }
+    key_of(a, "fisher", name, key);
+    const double *known = kas_measured_find(a->measured, key, 1);
+    if (known) {
+        *value = *known;
+        return KAS_OK;
+    }
+    if (kas_interrupted())
+        return kas_interrupt_status();
+    KAS_TRY(kas_score_average(&setup, replacement, 0, a->seed, 1, &a->memory, &scored));
+    *value = scored.state[KAS_SCORE_FISHER] == KAS_SCORED ? scored.value[KAS_SCORE_FISHER] : NAN;
+    return kas_measured_add(a->measured, key, name, value, 1);
+}
+
+/* The share of the potential that is lost when one target alone has the kernel. */
+static kas_status fisher_losses(kas_assemble *a, int kernel, double original, double *loss)
+{
+    const kas_choices *c = &a->choices;
+    kas_replacement one = c->everywhere[kernel];
+    int *alone = malloc(sizeof *alone * ((size_t)c->targets + 1));
+    kas_status status =
+        alone ? KAS_OK : kas_fail(KAS_NO_MEMORY, "no memory for %d layers", c->targets);
+    one.kernel_of = alone;
+    for (int t = 0; t < c->targets && status == KAS_OK; t++) {
+        double potential;
+        loss[t] = NAN;
+        if (!kas_choices_has(c, t, kernel + 1))
+            continue;
+        for (int u = 0; u < c->targets; u++)
+            alone[u] = u == t ? 0 : KAS_KEPT;
+        status = kas_assemble_potential(a, &one, &potential);
+        loss[t] = (original - potential) / original;
+        if (status == KAS_ILLEGAL || status == KAS_UNSUPPORTED)
+            status = KAS_OK; /* it cannot be chosen there */
+    }
+    free(alone);
+    return status;
+}
+
+kas_status kas_assemble_losses(kas_assemble *a)
+{
+    const kas_choices *c = &a->choices;
+    const int options = kas_choices_options(c);
+    double *loss = calloc((size_t)c->targets + 1, sizeof *loss), original = 0;
+    kas_status status =
+        loss ? KAS_OK : kas_fail(KAS_NO_MEMORY, "no memory for %d layers", c->targets);
+    if (status == KAS_OK && a->loss == KAS_ASSEMBLE_FISHER)
+        status = kas_assemble_potential(a, NULL, &original);
+    if (status == KAS_OK && a->loss == KAS_ASSEMBLE_FISHER && !(original > 0))
+        status = kas_fail(KAS_NOTHING_VALID,
+                          "the Fisher potential of the unmodified network is %g: it tells nothing; "
+                          "choose other images with --seed, or --loss imitation",
+                          original);
+    for (int k = 0; k < c->kernels && status == KAS_OK; k++) {
+        status = a->loss == KAS_ASSEMBLE_FISHER ? fisher_losses(a, k, original, loss)
+                                                : imitation_losses(a, k, loss);
+        for (int t = 0; t < c->targets && status == KAS_OK; t++)
+            a->option[t * options + k + 1].loss = loss[t];
+    }
+    for (int t = 0; t < c->targets; t++)
+        a->option[t * options].loss = 0;
+    free(loss);
+    return status;
+}

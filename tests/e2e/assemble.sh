@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# A network assembled layer by layer, by each strategy: from a data set to a file of layers that other commands take; killed and
+# resumed; bad input.
+set -eu
+. tests/e2e/expect.bash
+value() { sed -n "s/.*\"event\": \"$1\".*\"$2\": \"\{0,1\}\([^,\"}]*\).*/\1/p" "$dir/out" | tail -n 1; }
+less() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a <= b) }'; }
+
+"$kas" dataset make shapes -o "$dir/s.h5" --train 240 --test 40 --size 8 --classes 4 >/dev/null
+common=(--net resnet20 --dataset "$dir/s.h5" --device cpu --threads 1 --batch 20 --epochs 1 --seed 3)
+kernels=(kernels/group_conv.json kernels/nas_pte_2.json kernels/depthwise.json)
+assemble=("$kas" assemble "${common[@]}" --machine cpu)
+
+# The knapsack trains the network first, imitates once with each kernel, and trains the result; predict says the same latency.
+expect 0 '"event": "assembled"' "${assemble[@]}" "${kernels[@]}" --latency 0.8 -o "$dir/k" --json
+cp "$dir/out" "$dir/first"
+folder=$(value assembled folder) latency=$(value assembled latency)
+less "$latency" 0.8 || fail "the latency is $latency"
+[ "$(wc -l <"$dir/k/measured.jsonl")" = 3 ] || fail "3 kernels are not 3 imitations"
+[ "$(grep -c '"event": "layer"' "$dir/out")" = 18 ] || fail "not 18 layers"
+[ -s "$folder/weights.safetensors" ] || fail "no weights"
+grep '"event": "frontier"' "$dir/out" | sed 's/.*"latency": \([^,]*\), "loss": \([^,]*\),.*/\1 \2/' >"$dir/frontier"
+awk 'NR > 1 && ($1 <= x || $2 >= y) { exit 1 } { x = $1; y = $2 }' "$dir/frontier" || fail "the frontier is no frontier"
+expect 0 '"ratio_to_unmodified"' "$kas" predict "$folder/layers.json" --net resnet20 --input 3x8x8 --classes 4 --machine cpu --json
+predicted=$(sed -n 's/.*"ratio_to_unmodified": *\([^,}]*\).*/\1/p' "$dir/out" | tail -n 1)
+awk -v a="$predicted" -v b="$latency" 'BEGIN { exit !((a - b) ^ 2 < 1e-12) }' || fail "predict says $predicted, assemble $latency"
+
+# The same command measures and trains nothing again; another latency measures nothing again.
+expect 0 '"event": "assembled"' "${assemble[@]}" "${kernels[@]}" --latency 0.8 -o "$dir/k" --json
+grep -v '"event":"\|seconds' "$dir/first" | diff - <(grep -v '"event":"\|seconds' "$dir/out") || fail "the same command chose something else"
+grep -q 'missed\|trained first' "$dir/err" && fail "the same command measured again"
+expect 0 "$dir/k" "${assemble[@]}" "${kernels[@]}" --latency 0.9 -o "$dir/k" --dry-run
+[ "$(wc -l <"$dir/k/measured.jsonl")" = 3 ] || fail "another latency imitates again"
+trained=$(echo "$dir"/k/trained-*.safetensors)
+
+# Killed in the middle of the imitations, it goes on and chooses the same.
+"${assemble[@]}" "${kernels[@]}" --latency 0.8 -o "$dir/killed" --init "$trained" --dry-run >/dev/null 2>&1 &
+pid=$!
+await "an imitation" [ -s "$dir/killed/measured.jsonl" ]
+kill -9 $pid 2>/dev/null || true
+wait $pid 2>/dev/null || true
+expect 0 'assembled' "${assemble[@]}" "${kernels[@]}" --latency 0.8 -o "$dir/killed" --init "$trained" --dry-run --json
+[ "$(wc -l <"$dir/killed/measured.jsonl")" = 3 ] || fail "after the kill not 3 imitations"
+grep '"event": "layer"' "$dir/out" | diff - <(grep '"event": "layer"' "$dir/first") || fail "the kill changed the choice"
+
+# Fisher losses need no trained network; BlockSwap obeys its budget; FBNet goes on after a kill.
+expect 0 '"event": "assembled"' "${assemble[@]}" "${kernels[@]}" --latency 0.8 --loss fisher -o "$dir/f" --dry-run --json
+expect 0 '"event": "assembled"' "${assemble[@]}" "${kernels[@]}" --strategy blockswap --params 0.5 --samples 10 -o "$dir/b" --json
+less "$(value assembled params)" 0.5 || fail "$(value assembled params) of the parameters"
+lines=$(wc -l <"$dir/b/measured.jsonl")
+[ "$lines" = 10 ] || fail "$lines potentials"
+fbnet=("${assemble[@]}" "${kernels[@]}" --strategy fbnet --latency 0.8 --epochs 3 --dry-run --json)
+expect 0 '"strategy": "fbnet"' "${fbnet[@]}" -o "$dir/n"
+cp "$dir/out" "$dir/whole"
+"${fbnet[@]}" -o "$dir/m" >/dev/null 2>&1 &
+pid=$!
+await "an epoch of the supernet" compgen -G "$dir/m/supernet-*" >/dev/null
+kill -9 $pid 2>/dev/null || true
+wait $pid 2>/dev/null || true
+expect 0 '"strategy": "fbnet"' "${fbnet[@]}" -o "$dir/m"
+diff <(sed "s#$dir/n#DIR#" "$dir/whole") <(sed "s#$dir/m#DIR#" "$dir/out") || fail "the kill changed the supernet"
+
+# Bad input.
+expect 2 '--latency is needed' "${assemble[@]}" "${kernels[@]}" -o "$dir/x"
+expect 2 '--params, --flops or --latency' "${assemble[@]}" "${kernels[@]}" -o "$dir/x" --strategy blockswap
+expect 2 'a study or kernel files are needed' "${assemble[@]}" --latency 0.5 -o "$dir/x"
+sed 's/"G0": 4/"G0": 7/' kernels/group_conv.json >"$dir/seven.json"
+expect 6 'no kernel fits' "${assemble[@]}" "$dir/seven.json" --latency 0.5 -o "$dir/x"
+expect 6 'reaches' "${assemble[@]}" "${kernels[@]}" --latency 0.001 -o "$dir/k" --dry-run
+expect 6 'none of' "${assemble[@]}" "${kernels[@]}" --strategy blockswap --params 0.0001 --samples 2 -o "$dir/b"
+expect 3 'none.json' "${assemble[@]}" "$dir/none.json" --latency 0.5 -o "$dir/x"
+"$kas" dataset make shapes -o "$dir/other.h5" --train 240 --test 40 --size 8 --classes 5 >/dev/null
+expect 3 'fc.weight' "${assemble[@]}" "${kernels[@]}" --dataset "$dir/other.h5" --init "$trained" --latency 0.8 -o "$dir/x"
+mkdir -p "$dir/empty"
+expect 3 'there is no kernel file' "${assemble[@]}" "$dir/empty" --latency 0.5 -o "$dir/x"
+
+# A study: one without finished candidates, and then the same with them.
+search=("$kas" search --dataset "$dir/s.h5" --net resnet20 --study "$dir/study" --candidates 2 --epochs 2 --batch 20 --device cpu --threads 1
+    --flops 0.8 --finalists 1)
+"${search[@]}" >/dev/null 2>&1 &
+pid=$!
+await "a study" "$kas" best "$dir/study" >/dev/null 2>&1
+kill -9 $pid 2>/dev/null || true
+wait $pid 2>/dev/null || true
+expect 3 'no candidate of this study has finished' "${assemble[@]}" "$dir/study" --latency 0.9 -o "$dir/s"
+expect 0 '' "${search[@]}"
+expect 0 'layers replaced' "${assemble[@]}" "$dir/study" --latency 0.95 --init "$trained" --best 2 -o "$dir/s" --dry-run
+echo "ok: assemble; $(wc -l <"$dir/frontier") points on the frontier, $latency of the latency"

@@ -1,0 +1,149 @@
+/* The frontier of choices: a table worked out by hand, every limit against all combinations, and the bound on
+ * what thinning loses. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "host/assemble/knapsack.h"
+#include "host/core/random.h"
+#include "support/ok.h"
+
+/* Two layers. Sums by hand: (0,0) 0/0; (0,1) -2/1; (1,0) -3/2; (1,1) -5/3; (2,0) -4/9; (2,1) -6/10. The last layer
+ * has no third option. -4/9 is beaten by -5/3. */
+static void a_table_by_hand(void **state)
+{
+    (void)state;
+    const kas_option option[] = {{0, 0}, {-3, 2}, {-4, 9}, {0, 0}, {-2, 1}, {NAN, 0}};
+    const kas_frontier_point expected[] = {{-6, 10}, {-5, 3}, {-3, 2}, {-2, 1}, {0, 0}};
+    kas_frontier f;
+    int chosen[2];
+    OK(kas_frontier_find(option, 2, 3, KAS_FRONTIER_MOST, &f));
+    assert_int_equal(f.points, 5);
+    for (int i = 0; i < 5; i++) {
+        assert_true(f.point[i].cost == expected[i].cost);
+        assert_true(f.point[i].loss == expected[i].loss);
+    }
+    assert_true(f.gap == 0);
+    assert_int_equal(kas_frontier_within(&f, -6.5), -1);
+    assert_int_equal(kas_frontier_within(&f, -4), 1);
+    kas_frontier_choice(&f, 1, chosen);
+    assert_int_equal(chosen[0], 1);
+    assert_int_equal(chosen[1], 1);
+    kas_frontier_choice(&f, 0, chosen);
+    assert_int_equal(chosen[0], 2);
+    assert_int_equal(chosen[1], 1);
+    kas_frontier_free(&f);
+}
+
+static void a_layer_without_an_option(void **state)
+{
+    (void)state;
+    const kas_option option[] = {{0, 0}, {NAN, 1}, {1, INFINITY}, {NAN, NAN}};
+    kas_frontier f;
+    assert_int_equal(kas_frontier_find(option, 2, 2, KAS_FRONTIER_MOST, &f), KAS_NOTHING_VALID);
+}
+
+enum { LAYERS = 6, OPTIONS = 4, ALL = 4096 /* OPTIONS ^ LAYERS */ };
+
+static void draw(kas_option option[LAYERS * OPTIONS], uint64_t seed)
+{
+    kas_rng rng = kas_rng_make(seed, KAS_PURPOSE_TEST, 0);
+    for (int i = 0; i < LAYERS * OPTIONS; i++) {
+        option[i] = (kas_option){2 * kas_rng_unit(&rng) - 1, 2 * kas_rng_unit(&rng) - 0.5};
+        if (i % OPTIONS && kas_rng_unit(&rng) < 0.1)
+            option[i].loss = NAN;
+        if (kas_rng_unit(&rng) < 0.2) /* equal costs and losses */
+            option[i] = (kas_option){0.25, 0.5};
+    }
+}
+
+/* Sums in the order of layers, as the frontier does. */
+static kas_option combination(const kas_option option[LAYERS * OPTIONS], int number)
+{
+    kas_option sum = {0, 0};
+    for (int l = 0; l < LAYERS; l++, number /= OPTIONS) {
+        sum.cost += option[l * OPTIONS + number % OPTIONS].cost;
+        sum.loss += option[l * OPTIONS + number % OPTIONS].loss;
+    }
+    return sum;
+}
+
+static double least_loss(const kas_option option[LAYERS * OPTIONS], double limit)
+{
+    double least = INFINITY;
+    for (int i = 0; i < ALL; i++) {
+        const kas_option sum = combination(option, i);
+        if (sum.cost <= limit && sum.loss < least)
+            least = sum.loss;
+    }
+    return least;
+}
+
+static void check_choice(const kas_frontier *f, const kas_option *option, int point)
+{
+    int chosen[LAYERS];
+    kas_option sum = {0, 0};
+    kas_frontier_choice(f, point, chosen);
+    for (int l = 0; l < LAYERS; l++) {
+        sum.cost += option[l * OPTIONS + chosen[l]].cost;
+        sum.loss += option[l * OPTIONS + chosen[l]].loss;
+    }
+    assert_true(sum.cost == f->point[point].cost && sum.loss == f->point[point].loss);
+}
+
+static void every_limit_against_all_combinations(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        kas_option option[LAYERS * OPTIONS];
+        kas_frontier f;
+        draw(option, seed);
+        OK(kas_frontier_find(option, LAYERS, OPTIONS, KAS_FRONTIER_MOST, &f));
+        for (int i = 0; i < f.points; i++)
+            check_choice(&f, option, i);
+        for (double limit = -6.1; limit < 6.1; limit += 0.05) {
+            const int i = kas_frontier_within(&f, limit);
+            assert_true((i < 0 ? INFINITY : f.point[i].loss) == least_loss(option, limit));
+        }
+        kas_frontier_free(&f);
+    }
+}
+
+static void thinning_keeps_its_bound(void **state)
+{
+    (void)state;
+    double most = 0, bound = 0;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        kas_option option[LAYERS * OPTIONS];
+        kas_frontier f;
+        draw(option, seed);
+        OK(kas_frontier_find(option, LAYERS, OPTIONS, 6, &f));
+        assert_true(f.points <= 6);
+        for (double limit = -6.1; limit < 6.1; limit += 0.05) {
+            const double least = least_loss(option, limit);
+            const int i = kas_frontier_within(&f, limit);
+            assert_true((i < 0) == (least == INFINITY));
+            if (i >= 0)
+                most = fmax(most, (f.point[i].loss - least) / f.gap);
+        }
+        bound = fmax(bound, f.gap);
+        kas_frontier_free(&f);
+    }
+    printf("largest loss beyond the least: %.3f of the bound; largest bound %.3f\n", most, bound);
+    assert_true(bound > 0 && most > 0 && most <= 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_table_by_hand),
+                                       cmocka_unit_test(a_layer_without_an_option),
+                                       cmocka_unit_test(every_limit_against_all_combinations),
+                                       cmocka_unit_test(thinning_keeps_its_bound)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
