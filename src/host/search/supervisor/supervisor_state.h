@@ -6,6 +6,7 @@
  *     proposer.c      asks the program that proposes candidates (proposer.h)
  *     report.c        handles the messages and the death of a worker
  *     verdict.c       decides whether a candidate goes on
+ *     ending.c        says how a study ended
  *     keep_weights.c  deletes weights that need not be kept */
 #ifndef KAS_SEARCH_SUPERVISOR_SUPERVISOR_STATE_H
 #define KAS_SEARCH_SUPERVISOR_SUPERVISOR_STATE_H
@@ -157,6 +158,14 @@ bool kas_verdict_too_slow(const kas_supervisor *s, const kas_work *work);
 /* Finds out whether --prune ends a candidate after an epoch. */
 kas_status kas_verdict_prune(const kas_supervisor *s, const kas_work *work, const kas_epoch *epoch,
                              bool *prune);
+
+/* ---- ending.c -------------------------------------------------------------------------------- */
+/* Returns whether the item ended without a result and the study is not complete without it. A
+ * finalist that only explores may fail; one that could not be timed in turns keeps the latency of
+ * the search. */
+bool kas_supervisor_is_missing(const kas_work *w);
+/* Returns KAS_OK when the study has its answer, and else why not. */
+kas_status kas_supervisor_ending(kas_supervisor *s);
 
 /* ---- report.c -------------------------------------------------------------------------------- */
 /* Returns how many items the worker has. */
