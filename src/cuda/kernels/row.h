@@ -109,7 +109,47 @@ KAS_FN kas_u32 kas_row_mask(int threads)
 #define KAS_COLUMN_AGAIN(name, turn, load) (load)
 #define KAS_WIDE_COLUMN_AGAIN(name, turn, load) (load)
 
+/* Combines the last 16 values by halves: 8 apart, 4, 2 and 1. Compilers do not make vectors of the
+ * halves by themselves. */
+#if defined(__clang__) || __GNUC__ >= 12
+#define KAS_ROW_VECTOR_(n)                                                                         \
+    typedef float kas_row_floats_##n __attribute__((vector_size(4 * n)));                          \
+    typedef int kas_row_ints_##n __attribute__((vector_size(4 * n)));                              \
+    KAS_FN kas_row_floats_##n kas_row_sum_##n(kas_row_floats_##n x, kas_row_floats_##n y)          \
+    {                                                                                              \
+        return x + y;                                                                              \
+    }                                                                                              \
+    KAS_FN kas_row_floats_##n kas_row_max_##n(kas_row_floats_##n x, kas_row_floats_##n y)          \
+    {                                                                                              \
+        const kas_row_ints_##n first = (x > y) | (x != x); /* as kas_max */                        \
+        return (kas_row_floats_##n)(((kas_row_ints_##n)x & first) |                                \
+                                    ((kas_row_ints_##n)y & ~first));                               \
+    }
+KAS_ROW_VECTOR_(8)
+KAS_ROW_VECTOR_(4)
+#define KAS_ROW_HALVES_(name, combine)                                                             \
+    KAS_FN float name##_halves(const float *part)                                                  \
+    {                                                                                              \
+        kas_row_floats_8 low, high;                                                                \
+        __builtin_memcpy(&low, part, sizeof low);                                                  \
+        __builtin_memcpy(&high, part + 8, sizeof high);                                            \
+        low = name##_8(low, high);                                                                 \
+        const kas_row_floats_4 all = name##_4(__builtin_shufflevector(low, low, 0, 1, 2, 3),       \
+                                              __builtin_shufflevector(low, low, 4, 5, 6, 7));      \
+        return combine(combine(all[0], all[2]), combine(all[1], all[3]));                          \
+    }
+#else
+#define KAS_ROW_HALVES_(name, combine)                                                             \
+    KAS_FN float name##_halves(float *part)                                                        \
+    {                                                                                              \
+        for (int apart = 8; apart > 0; apart /= 2)                                                 \
+            for (int k = 0; k < apart; k++)                                                        \
+                part[k] = combine(part[k], part[k + apart]);                                       \
+        return part[0];                                                                            \
+    }
+#endif
 #define KAS_ROW_REDUCE(name, first, combine)                                                       \
+    KAS_ROW_HALVES_(name, combine)                                                                 \
     KAS_FN float name(const float *value, int count, int threads, int width)                       \
     {                                                                                              \
         float part[16];                                                                            \
@@ -123,10 +163,7 @@ KAS_FN kas_u32 kas_row_mask(int threads)
                 part[k] = combine(part[k], value[done + k]);                                       \
         for (; done < count; done++)                                                               \
             part[done % 16] = combine(part[done % 16], value[done]);                               \
-        for (int apart = 8; apart > 0; apart /= 2)                                                 \
-            for (int k = 0; k < apart; k++)                                                        \
-                part[k] = combine(part[k], part[k + apart]);                                       \
-        return part[0];                                                                            \
+        return name##_halves(part);                                                                \
     }
 #endif
 

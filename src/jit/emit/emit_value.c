@@ -286,15 +286,24 @@ static void put_format(kas_emitter *e, const char *format, const kas_ex_node *no
     }
 }
 
+/* Returns whether a guard is one of windows, whose loops are reductions. Other guards choose between
+ * larger parts of an expression, of which a compiler leaves out the one that is not chosen. */
+static bool is_of_window(const kas_emitter *e, const kas_ex_node *node)
+{
+    return e->ir->cpu && kas_masks_ix(&e->masks, node->ix) >> e->nest->loops &&
+           kas_ex_get(e->ir, node->a[0])->kind != KAS_EX_REDUCE;
+}
+
 static void put_guard(kas_emitter *e, const kas_ex_node *node)
 {
     const kas_range r = kas_ix_range(e->ir, node->ix);
     const bool below = r.low<node->low, above = r.high> node->high;
+    const bool window = is_of_window(e, node);
     if (e->inside && kas_nest_covers(e->ir, e->nest, node->ix)) {
         kas_emit_put_value(e, node->a[0]);
         return;
     }
-    kas_buf_puts(e->out, "(");
+    kas_buf_puts(e->out, window ? "kas_inside(" : "(");
     if (below) {
         kas_emit_put_ix(e, node->ix);
         kas_buf_printf(e->out, " >= %lld", (long long)node->low);
@@ -304,9 +313,9 @@ static void put_guard(kas_emitter *e, const kas_ex_node *node)
         kas_emit_put_ix(e, node->ix);
         kas_buf_printf(e->out, " <= %lld", (long long)node->high);
     }
-    kas_buf_puts(e->out, ") ? ");
+    kas_buf_puts(e->out, window ? ", " : ") ? ");
     kas_emit_put_value(e, node->a[0]);
-    kas_buf_puts(e->out, " : 0.0f");
+    kas_buf_puts(e->out, window ? ")" : " : 0.0f");
 }
 
 /* ---- reductions ------------------------------------------------------------------------------ */
