@@ -2,10 +2,16 @@
  * read them. */
 #include "jit/emit/emitter.h"
 
-/* Writes the number of the turned loop's turn in the tile. */
-static void put_turn(kas_emitter *e)
+/* Writes the number of the turn in the tile. */
+static void put_turn(kas_emitter *e, const kas_tile *tile)
 {
     const kas_nest *n = e->nest;
+    if (n->tiles_within) {
+        kas_buf_puts(e->out, "(");
+        kas_emit_put_ix(e, tile->turn);
+        kas_buf_puts(e->out, ")");
+        return;
+    }
     const int turn = kas_emit_var_name(e, n->turned);
     kas_buf_printf(e->out,
                    n->rows == n->turned && n->block_rows < e->ir->var_size[n->rows] ? "(v%d - row)"
@@ -16,11 +22,12 @@ static void put_turn(kas_emitter *e)
 void kas_emit_fill_tiles(kas_emitter *e)
 {
     const kas_nest *n = e->nest;
-    const long long lanes = (long long)n->lanes, turns = (long long)n->turns;
+    const long long lanes = (long long)n->lanes;
     const int64_t extent = e->ir->var_size[n->lane];
     e->filled = true;
     for (int i = 0; i < n->tiles; i++) {
         const kas_tile *tile = &n->tile[i];
+        const long long turns = (long long)tile->turns;
         const int tensor = kas_ex_get(e->ir, tile->load)->tensor;
         kas_emit_line(e, "KAS_TILE(tile%d, %lld, %lld);", i, turns, lanes);
         kas_emit_start(e);
@@ -174,7 +181,7 @@ bool kas_emit_put_tiled(kas_emitter *e, kas_ex x)
         if (n->tile[i].load != x)
             continue;
         kas_buf_printf(e->out, "KAS_TILED(tile%d, %lld * ", i, (long long)n->lanes);
-        put_turn(e);
+        put_turn(e, &n->tile[i]);
         kas_buf_puts(e->out, " + i, ");
         kas_emit_put_load(e, kas_ex_get(e->ir, x));
         kas_buf_puts(e->out, ")");

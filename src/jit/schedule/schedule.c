@@ -146,7 +146,9 @@ static kas_status place_lanes(const kas_ir *ir, kas_nest *nest, bool keeps)
 {
     const int64_t extent = nest->lane < 0 ? 1 : ir->var_size[nest->lane];
     int64_t most = keeps ? LANES_KEPT : LANES;
-    const int64_t tile_bytes = 4 * nest->tiles * nest->turns;
+    int64_t tile_bytes = 0;
+    for (int i = 0; i < nest->tiles; i++)
+        tile_bytes += 4 * nest->tile[i].turns;
     while (most > LANES_LEAST && (double)most * nest->lane_bytes > L1_BYTES)
         most /= 2;
     while (most > TILED_LEAST && most * tile_bytes > L1_BYTES)

@@ -23,6 +23,8 @@ typedef struct kas_tile {
     kas_ex load;
     kas_ix base;    /* flat address of the first lane's first turn */
     int64_t stride; /* elements from one lane to the next */
+    int64_t turns;
+    kas_ix turn; /* where tiles are read inside the lanes: the number of the turn */
 } kas_tile;
 
 /* A test of a pixel's place: low <= ix <= high (inside.c). */
@@ -54,7 +56,7 @@ typedef struct kas_nest {
     kas_ex output_value[KAS_ROW_OUTPUTS];
     kas_ix output_store[KAS_ROW_OUTPUTS];
     int turned;        /* variable along which tiles are read; -1: there are none */
-    int64_t turns;     /* of it in a tile */
+    int64_t turns;     /* of it in a tile that is filled in front of its loop */
     bool tiles_within; /* the turned loop stands inside the lanes */
     int tiles;
     kas_tile tile[KAS_TILES];

@@ -9,7 +9,8 @@
  *
  *     a loop of the kernel       it becomes the rows of a block, in front of which tiles are filled
  *     of a long reduction        its innermost loop, likewise
- *     of a short reduction       a loop inside the lanes; tiles are filled in front of these
+ *     of a short reduction       a loop inside the lanes; tiles are filled in front of these, with
+ *                                all that the loops of the reduction reach
  *
  * A GPU fetches sectors and keeps them in L1 from turn to turn, so there are no tiles. */
 #include "jit/schedule/nest.h"
@@ -45,6 +46,7 @@ typedef struct search {
     kas_masks masks;
     uint64_t own;        /* the loops around the lanes */
     uint64_t around[64]; /* by variable of the masks: what is open where its tiles are filled */
+    uint64_t chain[64];  /* of a short reduction: all of its variables */
     bool legal[64], within[64];
     double weight[64];
 } search;
@@ -54,10 +56,12 @@ typedef struct search {
 static void see_reduction(void *context, kas_ex e, const kas_ex_node *node)
 {
     search *s = context;
-    if (node->kind != KAS_EX_REDUCE || node->fn == KAS_FN_REDUCE_ARGMAX)
+    if (node->kind != KAS_EX_REDUCE)
         return;
     const bool nested = kas_masks_ex(&s->masks, e) >> s->nest->loops != 0;
     const bool around = kas_reduce_is_long(s->ir, e);
+    if (around && node->fn == KAS_FN_REDUCE_ARGMAX) /* its loop is not cut */
+        return;
     uint64_t chain = 0;
     int last = -1;
     for (const kas_ex_node *r = node; r->kind == KAS_EX_REDUCE && r->fn == node->fn;
@@ -69,15 +73,43 @@ static void see_reduction(void *context, kas_ex e, const kas_ex_node *node)
     for (int i = s->nest->loops; i < s->masks.vars; i++)
         if (chain >> i & 1) {
             s->legal[i] = !nested && (!around || i == last);
-            s->around[i] = s->own | (around ? chain : UINT64_C(1) << i);
+            s->around[i] = s->own | chain;
+            s->chain[i] = around ? 0 : chain;
             s->within[i] = !around;
         }
 }
 
+/* Finds which turn an index is of, where the loops of `chain` turn inside the lanes. Returns the
+ * number of turns, 0 where tiles would be small, large or for the greater part not read. */
+static int64_t turns_within(const search *s, kas_ix ix, uint64_t chain, kas_ix_sum *turn)
+{
+    const kas_ix_sum *sum = kas_ix_get(s->ir, ix);
+    int64_t last = 0, read = 1;
+    *turn = (kas_ix_sum){0};
+    for (int i = 0; i < sum->terms; i++) {
+        const kas_atom *atom = kas_atom_get(s->ir, sum->term[i].atom);
+        if (atom->kind != KAS_ATOM_VAR) {
+            if (kas_masks_ix(&s->masks, atom->of) & chain)
+                return 0;
+            continue;
+        }
+        if (!(chain >> kas_masks_index(&s->masks, atom->of) & 1))
+            continue;
+        if (sum->term[i].coeff < 0)
+            return 0;
+        turn->term[turn->terms++] = sum->term[i];
+        last += sum->term[i].coeff * (s->ir->var_size[atom->of] - 1);
+        read *= s->ir->var_size[atom->of];
+    }
+    return last + 1 < LEAST || last + 1 > TURNS_MOST || 2 * read < last + 1 ? 0 : last + 1;
+}
+
 static bool fits(const search *s, const kas_ex_node *node, int i)
 {
+    kas_ix_sum turn;
     return s->legal[i] && kas_ix_is_turned(s->ir, node->ix, s->nest->lane, s->masks.var[i]) &&
-           (kas_masks_ix(&s->masks, node->ix) & ~s->around[i]) == 0;
+           (kas_masks_ix(&s->masks, node->ix) & ~s->around[i]) == 0 &&
+           (!s->within[i] || turns_within(s, node->ix, s->chain[i], &turn) > 0);
 }
 
 static void see_load(void *context, kas_ex e, const kas_ex_node *node)
@@ -106,7 +138,7 @@ static kas_status look(const kas_ir *ir, const kas_nest *nest, search *s)
             s->legal[i] = var != nest->lane && var != nest->inner && var != nest->column;
             s->around[i] = s->own;
         }
-        s->legal[i] = s->legal[i] && turns_of(ir->var_size[var]) > 0;
+        s->legal[i] = s->legal[i] && (s->within[i] || turns_of(ir->var_size[var]) > 0);
     }
     if (status == KAS_OK)
         status = kas_ex_visit(ir, nest->value, see_load, s);
@@ -155,14 +187,23 @@ static kas_status list_tiles(kas_ir *ir, kas_nest *nest)
         nest->tiles_within = l.search.within[l.at];
         status = kas_ex_visit(ir, nest->value, see_tile, &l);
     }
-    kas_masks_free(&l.search.masks);
     kas_subst_add(ir, &first, nest->lane, kas_ix_const(ir, 0));
     kas_subst_add(ir, &first, nest->turned, kas_ix_const(ir, 0));
+    for (int i = 0; i < l.search.masks.vars && status == KAS_OK; i++)
+        if (nest->tiles_within && l.search.chain[l.at] >> i & 1 && i != l.at)
+            kas_subst_add(ir, &first, l.search.masks.var[i], kas_ix_const(ir, 0));
     for (int i = 0; i < nest->tiles; i++) {
         const kas_ix ix = kas_ex_get(ir, nest->tile[i].load)->ix;
+        kas_ix_sum turn;
+        nest->tile[i].turns = nest->turns;
+        if (nest->tiles_within) {
+            nest->tile[i].turns = turns_within(&l.search, ix, l.search.chain[l.at], &turn);
+            nest->tile[i].turn = kas_ix_put(ir, &turn);
+        }
         kas_ix_coeff(ir, ix, nest->lane, &nest->tile[i].stride);
         nest->tile[i].base = kas_ix_subst(ir, ix, &first);
     }
+    kas_masks_free(&l.search.masks);
     return status;
 }
 
@@ -175,7 +216,7 @@ kas_status kas_nest_turn(kas_ir *ir, kas_nest *nest)
         is_loop |= nest->loop[i] == nest->turned;
     const int64_t size = ir->var_size[nest->turned];
     nest->turns = turns_of(size);
-    if (!is_loop && nest->turns < size) {
+    if (!is_loop && nest->turns > 0 && nest->turns < size) {
         const int outer = kas_ir_var(ir, size / nest->turns), inner = kas_ir_var(ir, nest->turns);
         nest->value = kas_ex_split(ir, nest->value, nest->turned, outer, inner);
         nest->turned = inner;
