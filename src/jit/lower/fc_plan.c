@@ -242,8 +242,9 @@ static int read_through(const kas_lower *l, int node, int *dims)
             channels -= n->axes == (KAS_AXIS_H | KAS_AXIS_W) ? 2 : 1;
         else if (n->op == KAS_OP_GROUP_ALL && n->dim == channels - 2)
             channels--; /* a last dim of size 1 */
-        else if (type != KAS_TYPE_SHIFT && type != KAS_TYPE_SCALE && type != KAS_TYPE_ELEMENTWISE &&
-                 type != KAS_TYPE_BROADCAST && type != KAS_TYPE_SLICE && type != KAS_TYPE_CONCAT)
+        else if (type != KAS_TYPE_SHIFT && type != KAS_TYPE_SHUFFLE && type != KAS_TYPE_SCALE &&
+                 type != KAS_TYPE_ELEMENTWISE && type != KAS_TYPE_BROADCAST &&
+                 type != KAS_TYPE_SLICE && type != KAS_TYPE_CONCAT)
             break;
         at = n->in[type == KAS_TYPE_BROADCAST];
     }

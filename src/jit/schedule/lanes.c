@@ -13,7 +13,7 @@
  *     2 to 4 apart, a loop inside between    1.25
  *     picked, on a CPU (picks.c)             2
  *     read as a tile, on a CPU (tiles.c)     4
- *     anything else (on the CPU a gather)    2 to 8
+ *     anything else                          2 to 8; on the CPU, a gather: 6 to 8
  *     lanes a page and more apart            3 times that: every lane is a miss in L1 and TLB,
  *                                            and strides of powers of two share a set
  *
@@ -31,9 +31,13 @@ enum {
     ROW_START = 64,     /* price of starting a row of lanes */
     ROW_START_CPU = 32, /* on a CPU, of a row that fills a vector */
     VECTOR = 8,
+    GATHER_CPU = 6,     /* least price of a gather on a CPU: a load for each lane */
+    NEAR_CPU = 3,       /* that of one from a line or two, in a column, where nothing is picked */
+    NEAR = 4,           /* distance of neighbours that compilers interleave */
     LONG_ENOUGH = 1024, /* lanes; more of them save nothing */
     /* Most turns of a loop inside the lanes: compilers interleave that many well */
     INNER_MOST = 4,
+    INNER_MOST_CPU = 8, /* there each lane's stores are still better than a scatter of all lanes */
 };
 
 typedef struct price {
@@ -150,14 +154,14 @@ static int inner_loop(const kas_ir *ir, const kas_nest *nest, int lane)
 {
     for (int i = 0; i < nest->loops; i++) {
         const int var = nest->loop[i];
-        if (var != lane && ir->var_size[var] <= INNER_MOST &&
+        if (var != lane && ir->var_size[var] <= (ir->cpu ? INNER_MOST_CPU : INNER_MOST) &&
             interleaved(ir, nest->store, lane, var))
             return var;
     }
     return -1;
 }
 
-static double access_price(const price *p, kas_ix ix, const pattern *a, bool picked)
+static double access_price(const price *p, kas_ix ix, const pattern *a, bool near)
 {
     if (p->inner >= 0 && interleaved(p->ir, ix, p->lane, p->inner))
         return 1.25;
@@ -165,12 +169,13 @@ static double access_price(const price *p, kas_ix ix, const pattern *a, bool pic
         return 0.25;
     if (a->contiguous)
         return 1;
-    if (picked)
+    if (near && p->column < 0)
         return 2;
     if (kas_ix_is_turned(p->ir, ix, p->lane, p->turned))
         return 4;
     double cost = (double)a->sectors * SECTOR / a->lanes;
-    cost = cost < 2 ? 2 : cost;
+    const double least = near ? NEAR_CPU : p->ir->cpu && a->farthest > NEAR ? GATHER_CPU : 2;
+    cost = cost < least ? least : cost;
     if (walked_by_reduction(p, ix))
         cost /= 2;
     return a->farthest >= PAGE ? cost * 3 : cost;
@@ -179,14 +184,14 @@ static double access_price(const price *p, kas_ix ix, const pattern *a, bool pic
 static void see_access(void *context, const kas_ex_node *node, kas_ix ix)
 {
     price *p = context;
-    const bool picked = node && p->column < 0 && kas_nest_picks(p->ir, node, p->lane);
-    if (!picked)
+    const bool near = node && kas_nest_picks(p->ir, node, p->lane);
+    if (!near || p->column >= 0)
         p->sum += kas_ix_lane_divisions(p->ir, ix, p->lane);
     if (node && node->kind != KAS_EX_LOAD)
         return;
     const pattern a = look(p->ir, ix, p->lane);
     const bool reduced = kas_masks_ix(&p->masks, ix) >> p->loops != 0;
-    double cost = access_price(p, ix, &a, picked) * (reduced ? REDUCED : 1);
+    double cost = access_price(p, ix, &a, near) * (reduced ? REDUCED : 1);
     if (p->inner >= 0 && !kas_ix_has_var(p->ir, ix, p->inner))
         cost /= (double)p->ir->var_size[p->inner]; /* once for all turns */
     p->sum += cost;
@@ -212,7 +217,8 @@ static kas_status price_of(const kas_ir *ir, const kas_nest *nest, double *out, 
     const kas_status status = kas_nest_visit(ir, nest, see_access, &p);
     kas_masks_free(&p.masks);
     const double size = (double)ir->var_size[lane];
-    *out = p.sum + (ir->cpu && p.column < 0 && size >= VECTOR ? ROW_START_CPU : ROW_START) /
+    const int fills = p.column < 0 ? VECTOR : 2 * VECTOR;
+    *out = p.sum + (ir->cpu && size >= fills ? ROW_START_CPU : ROW_START) /
                        (size < LONG_ENOUGH ? size : LONG_ENOUGH);
     *bytes = p.bytes;
     return status;
