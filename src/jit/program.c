@@ -397,7 +397,7 @@ static kas_status build(builder *b, const kas_kernel *kernel, const kas_program_
 
 size_t kas_piece_bytes(kas_linear_policy policy, int cores)
 {
-    enum { CORE_BYTES = 1 << 17 };
+    enum { CORE_BYTES = 1 << 18 };
     return policy == KAS_LINEAR_CPU ? (size_t)cores * CORE_BYTES : 0;
 }
 

@@ -428,19 +428,6 @@ KAS_FN float kas_min(float x, float y)
 {
     return ((x < y) | (x != x)) ? x : y;
 }
-/* x where `inside` holds, else 0. On a CPU without a choice between values: clang moves a load behind
- * such a choice, and then gathers it lane by lane. */
-KAS_FN float kas_inside(int inside, float x)
-{
-#ifdef __CUDACC__
-    return inside ? x : 0.0f;
-#else
-    kas_bits bits;
-    bits.f = x;
-    bits.u &= inside ? 0xffffffffu : 0u;
-    return bits.f;
-#endif
-}
 /* 1 / (1 + e^-x). A GPU's true division is a call in a branch, which loads wait for; its
  * approximation has an error of one unit in the last place. */
 KAS_FN float kas_sigmoid(float x)

@@ -32,7 +32,17 @@
 #define KAS_PICK_REAL(to, window, from, ...) ((void)0)
 #define KAS_PICKED(name) ((void)0)
 #define KAS_TILED(name, at, load) (load)
+#define kas_inside(inside, x) ((inside) ? (x) : 0.0f)
 #else
+/* x where a tap of a window lies inside the image, else 0. Without a choice between values: clang
+ * moves a load behind such a choice, and then gathers it lane by lane. */
+KAS_FN float kas_inside(int inside, float x)
+{
+    kas_bits bits;
+    bits.f = x;
+    bits.u &= inside ? 0xffffffffu : 0u;
+    return bits.f;
+}
 #define KAS_TILE(name, turns, lanes) __attribute__((aligned(64))) float name[(turns) * (lanes)]
 #define KAS_TILE_FILL(name, turns, lanes, count, from, stride)                                     \
     kas_tile_fill_0(name, from, stride, turns, lanes, count)
