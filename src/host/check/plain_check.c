@@ -272,8 +272,10 @@ kas_status kas_plain_check(const kas_kernel *kernel, const kas_target *targets, 
             return kas_fail_context(status, "target %d (%s)", t, at->name);
         flops += cost.flops;
         params += cost.params;
-        conv_params += (double)at->c_in * at->c_out * at->kernel_h * at->kernel_w;
-        conv_flops += (double)at->c_in * at->c_out * at->kernel_h * at->kernel_w * at->h * at->w;
+        const double groups = at->groups ? at->groups : 1;
+        const double weights = (double)at->c_in * at->c_out * at->kernel_h * at->kernel_w / groups;
+        conv_params += weights;
+        conv_flops += weights * at->h * at->w;
     }
     KAS_TRY(check_total("FLOPs", flops, solution->flops, conv_flops, budget->max_flops_ratio));
     return check_total("parameters", params, solution->params, conv_params,

@@ -61,7 +61,8 @@ static kas_status check_all(const kas_replacement *r, const kas_budget *budget, 
     }
     for (int t = 0; t < s->targets; t++) {
         const kas_target *at = &r->target[t];
-        const double weights = (double)at->c_in * at->c_out * at->kernel_h * at->kernel_w;
+        const double groups = at->groups ? at->groups : 1;
+        const double weights = (double)at->c_in * at->c_out * at->kernel_h * at->kernel_w / groups;
         conv_params += weights;
         conv_flops += weights * at->h * at->w;
         params += r->kernel_of[t] == KAS_KEPT ? weights : 0;

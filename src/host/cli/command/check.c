@@ -380,7 +380,7 @@ static kas_status check_file(checker *c, const char *path)
     kas_status status = kas_cli_fit(&c->o->net, path, c->net, c->targets, c->count, &kernels, &r);
     kas_assignment_free(&kernels);
     if (status != KAS_OK)
-        return kas_fail_context(KAS_BAD_INPUT, "it does not fit %s", c->net->file);
+        return kas_fail_context(KAS_BAD_INPUT, "a kernel does not fit %s", c->net->file);
     for (int k = 0; k < r.kernels && status == KAS_OK; k++)
         status = check_at_layers(c, &r, k, -1);
     kas_replacement_free(&r);
