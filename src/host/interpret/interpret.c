@@ -178,7 +178,8 @@ static void give_kernels(kas_interpreter *p, placer *at)
         scratch = larger(scratch, steps->elements);
         work = larger(work, 2 * steps->work);
         if (t->stride > 1)
-            pooled = larger(pooled, (size_t)p->options.batch * t->c_in * t->h * t->w);
+            pooled =
+                larger(pooled, (size_t)p->options.batch * t->parts_in * steps->step[0].elements);
     }
     p->scratch = give(at, scratch);
     p->scratch_grad = p->options.backward ? give(at, scratch) : NULL;
@@ -264,8 +265,12 @@ static kas_status make_kernels(kas_interpreter *p)
         if (!kernel)
             continue;
         p->target[r->target[t].layer] = t;
-        KAS_TRY(kas_steps_make(kernel, &r->solution.binding[t], p->options.weight_gradients,
-                               &p->steps[t]));
+        kas_binding at = r->solution.binding[t];
+        if (kernel->stride_inside) { /* computed at every pixel; most are left out */
+            at.value[KAS_SYM_H] *= r->target[t].stride;
+            at.value[KAS_SYM_W] *= r->target[t].stride;
+        }
+        KAS_TRY(kas_steps_make(kernel, &at, p->options.weight_gradients, &p->steps[t]));
     }
     return KAS_OK;
 }

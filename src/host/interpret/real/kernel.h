@@ -223,6 +223,70 @@ static void stride_spread(const kas_target *t, const kas_layer *in, size_t plane
             }
 }
 
+/* Copies image planes into larger ones, with zeros behind them, or back. */
+static void pad_planes(const kas_layer *in, size_t planes, size_t h, size_t w, const real *x,
+                       real *y)
+{
+    set(planes * h * w, y, 0);
+    for (size_t row = 0; row < planes * (size_t)in->h; row++)
+        memcpy(y + (row / (size_t)in->h * h + row % (size_t)in->h) * w, x + row * (size_t)in->w,
+               (size_t)in->w * sizeof *y);
+}
+
+static void crop_planes(const kas_layer *in, size_t planes, size_t h, size_t w, const real *y,
+                        real *x)
+{
+    for (size_t row = 0; row < planes * (size_t)in->h; row++)
+        memcpy(x + row * (size_t)in->w, y + (row / (size_t)in->h * h + row % (size_t)in->h) * w,
+               (size_t)in->w * sizeof *y);
+}
+
+/* How a target reads its input and which results of the kernel are its own. */
+typedef struct strided {
+    const kas_target *t;
+    const kas_layer *in;
+    size_t planes;       /* of all images */
+    size_t h, w;         /* of what the kernel reads and computes */
+    size_t part, x_part; /* elements of a part of the result, and of what the kernel reads */
+    bool inside;         /* the kernel takes the stride */
+} strided;
+
+static strided strided_of(const kas_interpreter *p, int layer)
+{
+    const int target = p->target[layer];
+    const kas_target *t = &p->options.replacement->target[target];
+    const bool inside =
+        t->stride > 1 && kas_replacement_kernel(p->options.replacement, target)->stride_inside;
+    const size_t s = inside ? t->stride : 1;
+    return (strided){.t = t,
+                     .in = &p->options.net->layer[p->options.net->layer[layer].in[0]],
+                     .planes = (size_t)p->options.batch * t->c_in,
+                     .h = t->h * s,
+                     .w = t->w * s,
+                     .part = (size_t)t->c * t->h * t->w,
+                     .x_part = (size_t)t->c * t->h * t->w * s * s,
+                     .inside = inside};
+}
+
+/* Returns what the kernel reads: the input, or the pool of it, or the input in whole strides. */
+static const real *strided_input(const strided *d, const real *x, real *pooled)
+{
+    if (d->t->stride <= 1)
+        return x;
+    if (d->inside)
+        pad_planes(d->in, d->planes, d->h, d->w, x, pooled);
+    else
+        stride_pool(d->t, d->in, d->planes, x, pooled);
+    return pooled;
+}
+
+/* Returns the number, among what the kernel computes, of element i of a part of the result. */
+static size_t strided_at(const strided *d, size_t i)
+{
+    const size_t w = d->t->w, pixels = d->t->h * w, s = d->t->stride;
+    return d->inside ? (i / pixels * d->h + i % pixels / w * s) * d->w + i % w * s : i;
+}
+
 static real factor_of(const kas_replacement *r, int target)
 {
     return (real)kas_replacement_gain(r, target) / sqrt((real)r->target[target].parts_in);
@@ -231,15 +295,12 @@ static real factor_of(const kas_replacement *r, int target)
 static void replaced_forward(const kas_interpreter *p, int layer, const real *x, real *y)
 {
     const int target = p->target[layer];
-    const kas_target *t = &p->options.replacement->target[target];
-    const kas_layer *l = &p->options.net->layer[layer], *in = &p->options.net->layer[l->in[0]];
-    const size_t part = (size_t)t->c * t->h * t->w;
+    const strided d = strided_of(p, layer);
+    const kas_target *t = d.t;
+    const size_t part = d.part;
     const real factor = factor_of(p->options.replacement, target);
-    const bool direct = t->parts_in == 1;
-    if (t->stride > 1) {
-        stride_pool(t, in, (size_t)p->options.batch * t->c_in, x, p->pooled);
-        x = p->pooled;
-    }
+    const bool direct = t->parts_in == 1 && !d.inside;
+    x = strided_input(&d, x, p->pooled);
     if (!direct)
         set((size_t)p->options.batch * part * t->parts_out, y, 0);
     for (int n = 0; n < p->options.batch; n++)
@@ -250,13 +311,15 @@ static void replaced_forward(const kas_interpreter *p, int layer, const real *x,
                                 .layer = layer,
                                 .image = n,
                                 .number = (int)q,
-                                .x = x + ((size_t)n * t->parts_in + q % t->parts_in) * part,
+                                .x = x + ((size_t)n * t->parts_in + q % t->parts_in) * d.x_part,
                                 .y = direct ? to : NULL};
             instance_forward(&c);
             const real *from =
                 direct ? to : (real *)p->scratch + c.steps->step[c.steps->count - 1].at;
             if (direct && factor != 1)
                 EACH(part, to[i] *= factor);
+            else if (d.inside)
+                EACH(part, to[i] += factor * from[strided_at(&d, i)]);
             else if (!direct)
                 EACH(part, to[i] += factor * from[i]);
         }
@@ -267,22 +330,17 @@ static void replaced_backward(const kas_interpreter *p, int layer, const real *x
                               real *dx)
 {
     const int target = p->target[layer];
-    const kas_target *t = &p->options.replacement->target[target];
-    const kas_layer *l = &p->options.net->layer[layer], *in = &p->options.net->layer[l->in[0]];
+    const strided d = strided_of(p, layer);
+    const kas_target *t = d.t;
     const kas_steps *steps = &p->steps[target];
-    const size_t part = (size_t)t->c * t->h * t->w,
-                 all = (size_t)p->options.batch * t->parts_in * part;
+    const size_t part = d.part, all = (size_t)p->options.batch * t->parts_in * d.x_part;
     const real factor = factor_of(p->options.replacement, target);
-    real *to = dx;
-    if (t->stride > 1) {
-        stride_pool(t, in, (size_t)p->options.batch * t->c_in, x, p->pooled);
-        x = p->pooled;
-        to = (real *)p->pooled + all;
-    }
+    real *to = t->stride > 1 ? (real *)p->pooled + all : dx;
+    x = strided_input(&d, x, p->pooled);
     set(all, to, 0);
     for (int n = 0; n < p->options.batch; n++)
         for (uint32_t q = 0; q < t->parts_out * t->parts_in; q++) {
-            const size_t from = ((size_t)n * t->parts_in + q % t->parts_in) * part;
+            const size_t from = ((size_t)n * t->parts_in + q % t->parts_in) * d.x_part;
             const real *out = dy + ((size_t)n * t->parts_out + q / t->parts_in) * part;
             const instance c = {.pass = p,
                                 .steps = steps,
@@ -292,12 +350,17 @@ static void replaced_backward(const kas_interpreter *p, int layer, const real *x
                                 .x = x + from,
                                 .dx = to + from};
             real *last = (real *)p->scratch_grad + steps->step[steps->count - 1].at;
-            set(steps->elements - part, p->scratch_grad, 0); /* the result's is the last one */
-            EACH(part, last[i] = factor * out[i]);
+            set(steps->elements, p->scratch_grad, 0);
+            if (d.inside)
+                EACH(part, last[strided_at(&d, i)] = factor * out[i]);
+            else
+                EACH(part, last[i] = factor * out[i]);
             instance_backward(&c);
         }
-    if (t->stride > 1)
-        stride_spread(t, in, (size_t)p->options.batch * t->c_in, to, dx);
+    if (t->stride > 1 && d.inside)
+        crop_planes(d.in, d.planes, d.h, d.w, to, dx);
+    else if (t->stride > 1)
+        stride_spread(t, d.in, d.planes, to, dx);
 }
 
 #endif
