@@ -98,7 +98,7 @@ $(VERSIONED): $(BUILD)/version
 $(BUILD)/src/host/data/image/resize.o: CFLAGS += -O3
 
 # Networks interpreted for scores: matrix products and loops over pixels, for this processor as device code is.
-$(BUILD)/src/host/interpret/real/engine_%.o: CFLAGS += -O3 -march=$(MARCH) -ffp-contract=fast -fno-math-errno -fno-trapping-math
+$(BUILD)/src/host/interpret/%.o: CFLAGS += -O3 -march=$(MARCH) -ffp-contract=fast -fno-math-errno -fno-trapping-math
 
 # The sampler is short loops over sizes, and copies of shapes of a few hundred bytes: for those gcc writes
 # string instructions on x86, which take longer to begin than the C library takes for all of it.

@@ -2,18 +2,8 @@
 #ifndef KAS_INTERPRET_REAL_FUNCTIONS_H
 #define KAS_INTERPRET_REAL_FUNCTIONS_H
 
-#include <math.h>
-
 #include "host/interpret/real/values.h"
-
-/* glibc has these functions for vectors too, and declares them only under -ffast-math. */
-#if defined __x86_64__ && defined __GLIBC_PREREQ && !defined __clang__
-#if __GLIBC_PREREQ(2, 35)
-#define VECTOR_FUNCTION __attribute__((simd("notinbranch")))
-VECTOR_FUNCTION float expf(float), sinf(float), cosf(float), tanhf(float), erff(float);
-VECTOR_FUNCTION double exp(double), sin(double), cos(double), tanh(double), erf(double);
-#endif
-#endif
+#include "host/interpret/vector.h"
 
 #include <tgmath.h>
 
