@@ -62,16 +62,11 @@ kas_status kas_supervisor_ending(kas_supervisor *s)
     }
     const kas_ending end = kas_ending_of(s->options->search, s->list, s->count);
     if (slow > 0 && slow == candidates)
-        return *s->options->search->legality
-                   ? kas_fail(KAS_NOTHING_VALID,
-                              "%s: all %d candidates were discarded before training, by prediction "
-                              "or by "
-                              "--legality %s; allow more",
-                              s->options->study, candidates, s->options->search->legality)
-                   : kas_fail(KAS_NOTHING_VALID,
-                              "%s: all %d candidates were predicted to be slower than --latency %g "
-                              "allows; allow more, or fewer --flops",
-                              s->options->study, candidates, s->options->search->latency);
+        return kas_fail(KAS_NOTHING_VALID,
+                        "%s: all %d candidates were predicted to be slower than --latency %g "
+                        "allows%s; allow more, or fewer --flops",
+                        s->options->study, candidates, s->options->search->latency,
+                        *s->options->search->legality ? " or rejected by --legality" : "");
     candidates -= slow; /* no worker had these */
     if (!end.nearest && left)
         return kas_fail(KAS_MACHINE,
