@@ -15,6 +15,26 @@ kas_status kas_bench_floor_of(const kas_model *model, kas_tape_mode mode,
     return KAS_OK;
 }
 
+const char *kas_bench_beyond_floor(const kas_machine *machine, kas_precision precision,
+                                   double bytes, double flops, double seconds)
+{
+    if (seconds >= kas_machine_floor(machine, precision, bytes, flops))
+        return NULL;
+    if (flops / machine->rate[precision] > bytes / machine->memory_bandwidth)
+        return "a higher rate than the product by which it was measured";
+    return bytes <= machine->outer_bytes ? "tensors in a cache"
+                                         : "a bandwidth that was measured under load";
+}
+
+void kas_bench_floor_cell(kas_table *table, const kas_bench_floor *floor,
+                          const kas_machine *machine, kas_precision precision, double seconds)
+{
+    const char *reason =
+        kas_bench_beyond_floor(machine, precision, floor->floor_bytes, floor->floor_flops, seconds);
+    kas_table_cell(table, "%.0f%%%s%s", 100 * floor->seconds / seconds, reason ? ": " : "",
+                   reason ? reason : "");
+}
+
 void kas_bench_floor_line(kas_buf *line, const kas_bench_floor *floor, const kas_machine *machine,
                           kas_precision precision, double seconds)
 {
@@ -25,4 +45,7 @@ void kas_bench_floor_line(kas_buf *line, const kas_bench_floor *floor, const kas
     kas_line_number(line, "flops_per_second", machine->rate[precision]);
     kas_line_number(line, "floor_seconds", floor->seconds);
     kas_line_number(line, "share_of_floor", floor->seconds / seconds);
+    kas_line_text(line, "beyond_floor",
+                  kas_bench_beyond_floor(machine, precision, floor->floor_bytes, floor->floor_flops,
+                                         seconds));
 }

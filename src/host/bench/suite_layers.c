@@ -14,6 +14,7 @@
 
 #include "host/bench/bench.h"
 #include "host/bench/programs.h"
+#include "host/bench/step_floor.h"
 #include "host/bench/step_model.h"
 #include "host/core/log.h"
 #include "host/net/targets.h"
@@ -121,18 +122,10 @@ static void describe(const subject *s, const shape *shape, char out[96])
              stride);
 }
 
-/* Returns why a layer is faster than its floor, which counts the bandwidth of memory; NULL when
- * it is not. */
-static const char *reason_beyond(const subject *s, const figure *f, double share)
+static const char *reason_beyond(const subject *s, figure *f)
 {
-    if (share <= 1)
-        return NULL;
-    const double memory = f->floor_bytes / s->machine.memory_bandwidth,
-                 rate = f->floor_flops / s->machine.rate[s->o->precision];
-    if (rate > memory)
-        return "a higher rate than the product by which it was measured";
-    return f->floor_bytes <= s->machine.outer_bytes ? "tensors in a cache"
-                                                    : "a bandwidth that was measured under load";
+    return kas_bench_beyond_floor(&s->machine, s->o->precision, f->floor_bytes, f->floor_flops,
+                                  kas_samples_quantile(&f->seconds, 0.5));
 }
 
 static kas_status put_json(subject *s, figure *f, const char *layer, double share)
@@ -157,7 +150,7 @@ static kas_status put_json(subject *s, figure *f, const char *layer, double shar
         kas_machine_floor(&s->machine, s->o->precision, f->floor_bytes, f->floor_flops));
     kas_line_number(&out, "share_of_floor", share);
     kas_line_bool(&out, "below_60_percent", share < good_share);
-    kas_line_text(&out, "beyond_floor", reason_beyond(s, f, share));
+    kas_line_text(&out, "beyond_floor", reason_beyond(s, f));
     if (f->kernel)
         kas_bench_line_spread(&out, "ratio_to_convolution", &f->ratio);
     kas_status status = kas_bench_line_put(&out, s->sink);
@@ -179,7 +172,7 @@ static kas_status put(subject *s, figure *f)
     if (share > 1)
         kas_buf_printf(&s->beyond, "  %3.0f%%  %s, %s, %s: %s\n", 100 * share, layer,
                        f->kernel ? f->kernel : "convolution", phase_names[f->phase],
-                       reason_beyond(s, f, share));
+                       reason_beyond(s, f));
     if (s->sink->json)
         return put_json(s, f, layer, share);
     kas_table_cell(s->table, "%s", layer);

@@ -77,7 +77,7 @@ static kas_status put(const subject *s, figure *f)
                    kas_human_seconds(kas_samples_quantile(&f->seconds, 0.75), text[1]));
     kas_table_cell(s->table, "%s", kas_human_count(s->batch / median, text[0]));
     kas_table_cell(s->table, "%s", kas_human_seconds(f->floor.seconds, text[0]));
-    kas_table_cell(s->table, "%.0f%%", 100 * f->floor.seconds / median);
+    kas_bench_floor_cell(s->table, &f->floor, &s->machine, s->o->precision, median);
     kas_table_cell(s->table, "%s", kas_human_bytes(f->floor.bytes, text[0]));
     kas_table_cell(s->table, "%s", kas_human_bytes(f->floor.floor_bytes, text[0]));
     kas_table_cell(

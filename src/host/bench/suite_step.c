@@ -186,7 +186,7 @@ static void put_row(subject *s, bool changed, kas_tape_mode mode, rounds *r,
                    kas_human_seconds(kas_samples_quantile(seconds, 0.75), high));
     kas_table_cell(table, "%s", kas_human_count(s->batch / median, count));
     kas_table_cell(table, "%.2f", flops / median / 1e9);
-    kas_table_cell(table, "%.0f%%", 100 * floor->seconds / median);
+    kas_bench_floor_cell(table, floor, s->machine, s->o->precision, median);
     kas_table_cell(table, "%s", kas_human_bytes(floor->bytes, time));
     kas_table_cell(table, "%.2f", floor->bytes / floor->floor_bytes);
     kas_table_cell(table, "%s", kas_human_seconds(host_seconds(r, changed), time));
