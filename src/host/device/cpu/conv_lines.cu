@@ -184,6 +184,14 @@ KAS_KERNEL(kas_lines_few_results, kas_lines_args)
         }
 }
 
+/* Returns the other side's pixel: a vector, or one value for all lanes. */
+KAS_FN kas_vec kas_lines_other(const float *at, int whole)
+{
+    if (whole)
+        return KAS_LINE_AT(at);
+    return *at - (kas_vec){0};
+}
+
 /* Adds, for `taps` taps of a line, the products of its pixels and those of dy. A few sums apart from
  * each other keep a multiply-add from waiting for the one before. */
 KAS_FN void kas_lines_line_taps(const kas_lines_args *a, const float *x, const float *dy,
@@ -197,14 +205,14 @@ KAS_FN void kas_lines_line_taps(const kas_lines_args *a, const float *x, const f
         KAS_UNROLL
     for (int u = 0; u < apart; u++) {
         const float *at = dy + (ow + u) * dy_step;
-        const kas_vec one = whole ? KAS_LINE_AT(at) : *at - (kas_vec){0};
+        const kas_vec one = kas_lines_other(at, whole);
         KAS_UNROLL
         for (int k = 0; k < taps; k++)
             sum[u * taps + k] += KAS_LINE_AT(x + (ow + u) * KAS_LINE_LANES + k * step) * one;
     }
     for (; ow < a->out_w; ow++) {
         const float *at = dy + ow * dy_step;
-        const kas_vec one = whole ? KAS_LINE_AT(at) : *at - (kas_vec){0};
+        const kas_vec one = kas_lines_other(at, whole);
         KAS_UNROLL
         for (int k = 0; k < taps; k++)
             sum[k] += KAS_LINE_AT(x + ow * KAS_LINE_LANES + k * step) * one;
