@@ -323,6 +323,8 @@ static void see_before(void *context, kas_ex e, const kas_ex_node *node)
         c->around |= UINT64_C(1) << kas_masks_index(&c->masks, r->var);
     if (node->kind != KAS_EX_GUARD || kas_masks_ix(&c->masks, node->ix) & c->lane)
         return;
+    if (c->ir->cpu && kas_masks_ix(&c->masks, node->ix) >> c->nest->loops)
+        return; /* windows leave nothing out there (kas_inside) */
     const kas_range r = kas_ix_range(c->ir, node->ix);
     const int64_t low = r.low > node->low ? r.low : node->low,
                   high = r.high < node->high ? r.high : node->high;
