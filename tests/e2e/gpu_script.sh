@@ -133,7 +133,7 @@ says '^sanitize +skipped'
 rm -r "$work/out"
 run -t 100 -s 3 all && fail "half of the parts have nothing to run, and the call ended well"
 order=$(grep '^== ' "$work/said" | head -n 16 | cut -c 4- | tr '\n' ' ')
-[ "$order" = "build tests step peer-steps jit pack check sanitize peer-kernels layers data models profile predict search train " ] || fail "order: $order"
+[ "$order" = "build tests sanitize predict step peer-steps search check jit pack peer-kernels layers data models profile train " ] || fail "order: $order"
 state bench-models-bf16.json ok
 
 for wrong in "" "no-such-part" "-t soon bench" "--dataset $work/none.h5 train" "bench -o" "--epochs 0 train"; do
