@@ -14,15 +14,15 @@
  * chosen for a few targets. */
 static kas_status fit(const kas_choices *c, const kas_kernel *kernel, kas_replacement *out)
 {
-    const kas_budget no_ratio = {.max_tensor = c->budget.max_tensor,
-                                 .max_weight = c->budget.max_weight};
+    const kas_budget no_ratio = {.max_tensor = c->sizes.max_tensor,
+                                 .max_weight = c->sizes.max_weight};
     kas_assignment one = {.kernels = 1, .kernel = malloc(sizeof *kernel)};
     if (!one.kernel)
         return kas_fail(KAS_NO_MEMORY, "no memory for a kernel");
     *one.kernel = *kernel;
-    kas_status status = kas_keep_where_none_fits(c->target, c->targets, &c->budget, &one);
+    kas_status status = kas_keep_where_none_fits(c->target, c->targets, &c->sizes, &one);
     if (status == KAS_OK)
-        status = kas_assignment_fit(&one, c->target, c->targets, &c->budget, out);
+        status = kas_assignment_fit(&one, c->target, c->targets, &c->sizes, out);
     if (status == KAS_OVER_BUDGET && kas_kernel_vars(kernel) == 0)
         status = kas_assignment_fit(&one, c->target, c->targets, &no_ratio, out);
     kas_assignment_free(&one);
@@ -81,26 +81,52 @@ bool kas_choices_has(const kas_choices *c, int target, int option)
 
 /* ---- replacements ---------------------------------------------------------------------------- */
 
+/* Puts the numbers of target `t` in the place of free sizes; a kernel that cannot have them stays as it is. */
+static void fix_sizes(const kas_choices *c, int k, int t, kas_kernel *out)
+{
+    const kas_binding *binding = &c->everywhere[k].solution.binding[t];
+    const bool quiet = kas_quiet(true);
+    *out = c->kernel[k];
+    for (int v = 0; v < KAS_MAX_VARS; v++) {
+        const kas_dim value = kas_dim_const(binding->value[KAS_SYM_X0 + v]);
+        if (kas_kernel_vars(out) >> v & 1 && kas_kernel_substitute(out, v, &value) != KAS_OK) {
+            *out = c->kernel[k];
+            break;
+        }
+    }
+    kas_quiet(quiet);
+}
+
+/* Whether target `t` can have the kernel that target `u` has: the same, with the same free sizes. */
+static bool same_kernel(const kas_choices *c, const int *chosen, int t, int u)
+{
+    const kas_binding *binding = chosen[t] ? c->everywhere[chosen[t] - 1].solution.binding : NULL;
+    return chosen[t] == chosen[u] &&
+           (!binding || memcmp(&binding[t].value[KAS_SYM_X0], &binding[u].value[KAS_SYM_X0],
+                               sizeof *binding->value * KAS_MAX_VARS) == 0);
+}
+
 kas_status kas_choices_replacement(const kas_choices *c, const int *chosen, kas_replacement *out)
 {
-    int number[KAS_CHOICES_KERNELS + 1], kernels = 0;
-    kas_kernel *kernel = malloc(sizeof *kernel * ((size_t)c->kernels + 1));
+    int kernels = 0;
+    kas_kernel *kernel = malloc(sizeof *kernel * ((size_t)c->targets + 1));
     int *kernel_of = malloc(sizeof *kernel_of * ((size_t)c->targets + 1));
     kas_status status = kernel && kernel_of
                             ? KAS_OK
                             : kas_fail(KAS_NO_MEMORY, "no memory for %d layers", c->targets);
-    memset(number, -1, sizeof number);
     for (int t = 0; t < c->targets && status == KAS_OK; t++) {
-        const int k = chosen[t] - 1;
-        if (k >= 0 && number[k] < 0) {
-            kernel[kernels] = c->kernel[k];
-            number[k] = kernels++;
-        }
-        kernel_of[t] = k < 0 ? KAS_KEPT : number[k];
+        int u = 0;
+        while (u < t && !same_kernel(c, chosen, t, u))
+            u++;
+        kernel_of[t] = u < t ? kernel_of[u] : KAS_KEPT;
+        if (u < t || !chosen[t])
+            continue;
+        fix_sizes(c, chosen[t] - 1, t, &kernel[kernels]);
+        kernel_of[t] = kernels++;
     }
     if (status == KAS_OK)
-        status = kas_replacement_solve(kernel, kernels, kernel_of, c->target, c->targets,
-                                       &c->budget, out);
+        status = kas_replacement_solve(kernel, kernels, kernel_of, c->target, c->targets, &c->limit,
+                                       out);
     free(kernel);
     free(kernel_of);
     return status;
@@ -109,9 +135,12 @@ kas_status kas_choices_replacement(const kas_choices *c, const int *chosen, kas_
 bool kas_choices_same_sizes(const kas_choices *c, const int *chosen, const kas_replacement *r)
 {
     for (int t = 0; t < c->targets; t++)
-        if (chosen[t] && memcmp(&c->everywhere[chosen[t] - 1].solution.binding[t],
-                                &r->solution.binding[t], sizeof *r->solution.binding) != 0)
-            return false;
+        for (int v = 0; chosen[t] && v < KAS_MAX_VARS; v++) {
+            const uint32_t size = r->solution.binding[t].value[KAS_SYM_X0 + v];
+            if (kas_kernel_vars(kas_replacement_kernel(r, t)) >> v & 1 &&
+                size != c->everywhere[chosen[t] - 1].solution.binding[t].value[KAS_SYM_X0 + v])
+                return false;
+        }
     return true;
 }
 

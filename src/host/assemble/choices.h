@@ -13,7 +13,8 @@ typedef struct kas_choices {
     const kas_net *net;
     const kas_target *target; /* [targets] */
     int targets;
-    kas_budget budget; /* of free sizes, and of what is assembled */
+    kas_budget sizes; /* under which free sizes grow, as if the kernel were at all targets */
+    kas_budget limit; /* of what is assembled */
     int kernels;
     kas_kernel kernel[KAS_CHOICES_KERNELS];
     char name[KAS_CHOICES_KERNELS][KAS_NAME_SIZE];
@@ -36,12 +37,13 @@ static inline int kas_choices_options(const kas_choices *choices)
 /* Whether a target can have an option. */
 bool kas_choices_has(const kas_choices *choices, int target, int option);
 
-/* Builds the replacement in which each target has the option chosen [targets]. KAS_OVER_BUDGET as of
- * kas_replacement_solve. */
+/* Builds the replacement in which each target has the option chosen [targets]. Numbers take the place of a kernel's
+ * free sizes, those at which it is measured, so that they do not depend on what other targets have; targets of different
+ * sizes then have different kernels. KAS_OVER_BUDGET when it exceeds the limit. */
 kas_status kas_choices_replacement(const kas_choices *choices, const int *chosen,
                                    kas_replacement *out);
-/* Whether the replacement gives each kernel the sizes at which it was measured: a budget may leave free sizes more
- * room when other targets have other kernels. */
+/* Whether the replacement gives each kernel the sizes at which it was measured. A few kernels cannot have numbers in
+ * the place of free sizes, because a rule must hold for every number of channels. */
 bool kas_choices_same_sizes(const kas_choices *choices, const int *chosen,
                             const kas_replacement *replacement);
 

@@ -21,6 +21,7 @@
 #include "host/net/targets.h"
 #include "support/ok.h"
 
+static const kas_budget no_budget;
 static kas_net *net;
 static kas_target *target;
 static kas_choices choices;
@@ -110,6 +111,45 @@ static void costs_of_layers_add_up(void **state)
     kas_predictor_free(predictor);
 }
 
+/* A kernel alone at one target has the free sizes that it has everywhere, and a file of layers says so. */
+static void free_sizes_are_fixed(void **state)
+{
+    static const char *const files[] = {"kernels/canvas_kernel_b.json",
+                                        "kernels/spatial_separable.json", "kernels/residual.json"};
+    (void)state;
+    kas_choices c = {.net = net,
+                     .target = target,
+                     .targets = choices.targets,
+                     .sizes = {.max_flops_ratio = 0.9}};
+    int checked = 0;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        kas_assignment a;
+        OK(kas_assignment_read_file(files[i], &a));
+        OK(kas_choices_add(&c, files[i], &a));
+        kas_assignment_free(&a);
+    }
+    assert_int_equal(c.kernels, 3);
+    for (int t = 0; t < c.targets; t++) {
+        const int o = 1 + t % 3;
+        int chosen[64] = {0};
+        kas_replacement r, again;
+        kas_assignment a;
+        chosen[t] = o;
+        OK(kas_choices_replacement(&c, chosen, &r));
+        assert_true(kas_choices_same_sizes(&c, chosen, &r));
+        OK(kas_assignment_make(&r, &a));
+        OK(kas_assignment_fit(&a, target, c.targets, &no_budget, &again));
+        assert_true(again.solution.params == r.solution.params);
+        assert_true(again.solution.flops == r.solution.flops);
+        checked += kas_kernel_vars(&c.kernel[o - 1]) != 0 && kas_kernel_vars(&r.kernel[0]) == 0;
+        kas_assignment_free(&a);
+        kas_replacement_free(&r);
+        kas_replacement_free(&again);
+    }
+    assert_int_equal(checked, c.targets);
+    kas_choices_free(&c);
+}
+
 /* ---- BlockSwap ------------------------------------------------------------------------------- */
 
 typedef struct judged {
@@ -136,7 +176,7 @@ static void blockswap_takes_the_best_within_the_budget(void **state)
     kas_option *option = calloc((size_t)count, sizeof *option);
     judged j = {.least_params = INFINITY};
     kas_choices limited = choices;
-    limited.budget.max_params_ratio = 0.45;
+    limited.limit.max_params_ratio = 0.45;
     const kas_blockswap_options o = {.choices = &limited,
                                      .option = option,
                                      .limit = 0,
@@ -304,6 +344,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_stand_where_they_fit),
                                        cmocka_unit_test(costs_of_layers_add_up),
+                                       cmocka_unit_test(free_sizes_are_fixed),
                                        cmocka_unit_test(blockswap_takes_the_best_within_the_budget),
                                        cmocka_unit_test(the_softmax_by_hand),
                                        cmocka_unit_test(gates_have_the_gradient_of_the_choice),

@@ -204,7 +204,8 @@ kas_status kas_assemble_potential(void *context, const kas_replacement *replacem
     return kas_measured_add(a->measured, key, name, value, 1);
 }
 
-/* The share of the potential that is lost when one target alone has the kernel. */
+/* The share of the potential that is lost when one target alone has the kernel; 0 where it becomes larger, as NAS-PTE
+ * rejects only what is below the original. */
 static kas_status fisher_losses(kas_assemble *a, int kernel, double original, double *loss)
 {
     const kas_choices *c = &a->choices;
@@ -221,7 +222,7 @@ static kas_status fisher_losses(kas_assemble *a, int kernel, double original, do
         for (int u = 0; u < c->targets; u++)
             alone[u] = u == t ? 0 : KAS_KEPT;
         status = kas_assemble_potential(a, &one, &potential);
-        loss[t] = (original - potential) / original;
+        loss[t] = potential < original ? (original - potential) / original : 0 * potential;
         if (status == KAS_ILLEGAL || status == KAS_UNSUPPORTED)
             status = KAS_OK; /* it cannot be chosen there */
     }

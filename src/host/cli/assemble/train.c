@@ -62,7 +62,6 @@ static void add_options(const kas_assemble *a, command *c)
 static kas_status train(const kas_assemble *a, const char *kernel, const char *init,
                         const char *checkpoint, const char *weights)
 {
-    const kas_budget *b = &a->choices.budget;
     command c = {0};
     add_options(a, &c);
     add(&c, "--checkpoint=%s", checkpoint);
@@ -73,10 +72,6 @@ static kas_status train(const kas_assemble *a, const char *kernel, const char *i
         add(&c, "--kernel=%s", kernel);
         if (a->net.filter)
             add(&c, "--targets=%s", a->net.filter);
-        if (b->max_flops_ratio > 0)
-            add(&c, "--flops=%.17g", b->max_flops_ratio);
-        if (b->max_params_ratio > 0)
-            add(&c, "--params=%.17g", b->max_params_ratio);
     }
     const kas_status status = c.failed ? kas_fail(KAS_NO_MEMORY, "no memory for a command")
                                        : kas_command_train.run(c.words, c.word);

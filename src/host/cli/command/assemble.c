@@ -11,7 +11,6 @@
 #include "host/cli/interrupt.h"
 #include "host/cli/study_open.h"
 #include "host/core/file/files.h"
-#include "host/core/file/target.h"
 #include "host/core/log.h"
 #include "host/core/sha256.h"
 #include "host/model/pretrained.h"
@@ -153,10 +152,11 @@ static kas_status take_kernel(void *context, const char *name, const char *text)
     return status;
 }
 
-/* The kernels of a study have the sizes that its budget gave them, unless the command has another. */
+/* The kernels of a study have the sizes that its budget gave them, unless the command has another; what is assembled
+ * of them has no such limit. */
 static kas_status take_budget(kas_assemble *a, const char *study)
 {
-    kas_budget *b = &a->choices.budget;
+    kas_budget *b = &a->choices.sizes;
     kas_study_view view = {0};
     if (b->max_flops_ratio > 0 || b->max_params_ratio > 0)
         return KAS_OK;
@@ -196,7 +196,6 @@ static kas_status take_path(kas_assemble *a, const char *path)
     struct stat info;
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
         return take_folder(a, path);
-    KAS_TRY(kas_file_is_input(path));
     KAS_TRY(kas_assignment_read_file(path, &kernels));
     const kas_status status = kas_choices_add(&a->choices, path, &kernels);
     kas_assignment_free(&kernels);
@@ -206,7 +205,7 @@ static kas_status take_path(kas_assemble *a, const char *path)
 static kas_status take_kernels(kas_assemble *a)
 {
     a->choices.net = a->data.net;
-    a->choices.budget = a->net.budget;
+    a->choices.sizes = a->choices.limit = a->net.budget;
     KAS_TRY(kas_net_targets(a->data.net, a->net.filter, &a->data.targets, &a->choices.targets));
     a->choices.target = a->data.targets;
     for (int i = 0; i < a->froms; i++)
@@ -231,8 +230,7 @@ static double limit_of(const kas_assemble *a)
     return a->latency ? (a->latency - 1) * a->unmodified : INFINITY;
 }
 
-/* Goes down the frontier to the first network that is within the limit as a whole: with another budget
- * for free sizes, layers may take another time together than each alone. */
+/* Goes down the frontier to the first network that is within the limits as a whole. */
 static kas_status take_point(kas_assemble *a, const kas_frontier *f, kas_replacement *out,
                              double *seconds)
 {
@@ -253,7 +251,7 @@ static kas_status take_point(kas_assemble *a, const kas_frontier *f, kas_replace
         "--latency %g: with these kernels the network reaches %.3g at least%s; allow more, "
         "or give faster kernels",
         a->latency, 1 + f->point[0].cost / a->unmodified,
-        a->choices.budget.max_flops_ratio > 0 || a->choices.budget.max_params_ratio > 0
+        a->choices.limit.max_flops_ratio > 0 || a->choices.limit.max_params_ratio > 0
             ? ", before --flops and --params"
             : "");
 }
@@ -320,7 +318,7 @@ static kas_status describe_setting(kas_assemble *a)
 {
     char code[KAS_CODE_VERSION_SIZE], name[KAS_NET_KEPT_NAME], init[65];
     const char *text;
-    const kas_budget *b = &a->choices.budget;
+    const kas_budget *b = &a->choices.sizes;
     KAS_TRY(kas_code_version(code));
     KAS_TRY(kas_net_keep(a->net.name, name, &text));
     KAS_TRY(a->init ? kas_file_digest(a->init, KAS_WEIGHTS_LIMIT, init)
@@ -374,9 +372,9 @@ static kas_status assemble(kas_assemble *a)
         goto out;
     }
     if (!kas_choices_same_sizes(&a->choices, a->chosen, &r))
-        kas_info(
-            "free sizes of kernels differ from those that were measured, because not every layer "
-            "has them and --flops and --params hold for the sum");
+        kas_warn(
+            "a kernel's free sizes differ from those that were measured, because no numbers can "
+            "take their place");
     KAS_TRY_GOTO(kas_assemble_write(a, &r, folder), out);
     KAS_TRY_GOTO(kas_assemble_print_choice(a, &r, folder, seconds), out);
     if (a->init)
