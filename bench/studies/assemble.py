@@ -112,13 +112,13 @@ def choose(args, method, latency, seed, folder):
         found = lines[-1]
         return ("--kernel", os.path.join(found["folder"], "layers.json")), found, seconds
     kernel = ("--kernel", kernel_path(method), "--keep-slower")
-    lines, _ = timed("predict", kernel_path(method), "--keep-slower", "--net", NET, "--input", shape(args), "--json")
+    lines, _ = timed("predict", kernel_path(method), "--keep-slower", "--net", NET, *shape(args), "--json")
     return kernel, {"latency": lines[-1]["ratio_to_unmodified"]}, 0.0
 
 
 def shape(args):
-    about, _ = timed("dataset", "info", dataset(args, args.images), "--json")
-    return f"{about[0]['channels']}x{about[0]['height']}x{about[0]['width']}"
+    about = timed("dataset", "info", dataset(args, args.images), "--json")[0][0]
+    return "--input", f"{about['channels']}x{about['height']}x{about['width']}", "--classes", len(about["classes"])
 
 
 def supernet_epochs(args, seed, folder):

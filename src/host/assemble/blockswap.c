@@ -7,21 +7,43 @@
 #include "host/core/random.h"
 #include "host/space/name_set.h"
 
-static void draw(const kas_choices *c, kas_rng *rng, int *chosen)
+static double cost_at(const kas_blockswap_options *o, int t, int option)
 {
-    for (int t = 0; t < c->targets; t++)
-        do
-            chosen[t] = (int)kas_rng_below(rng, (uint32_t)kas_choices_options(c));
-        while (!kas_choices_has(c, t, chosen[t]));
+    return o->option[t * kas_choices_options(o->choices) + option].cost;
 }
 
-static double cost_of(const kas_blockswap_options *o, const int *chosen)
+static double least_cost(const kas_blockswap_options *o, int t)
 {
-    const int options = kas_choices_options(o->choices);
-    double cost = 0;
-    for (int t = 0; t < o->choices->targets; t++)
-        cost += o->option[t * options + chosen[t]].cost;
-    return cost;
+    double least = INFINITY;
+    for (int i = 0; i < kas_choices_options(o->choices); i++)
+        least = fmin(least, cost_at(o, t, i)); /* a NaN is passed over */
+    return least;
+}
+
+/* Draws for one target after the other, in random order, among the options with which the others
+ * can still be within the limit. Returns false when there are none. */
+static bool draw(const kas_blockswap_options *o, kas_rng *rng, uint32_t *order, int *chosen)
+{
+    const int targets = o->choices->targets, options = kas_choices_options(o->choices);
+    double least = 0; /* what was drawn, and the cheapest of all that is left */
+    for (int t = 0; t < targets; t++) {
+        order[t] = (uint32_t)t;
+        least += least_cost(o, t);
+    }
+    kas_rng_shuffle(rng, order, (uint32_t)targets);
+    for (int i = 0; i < targets; i++) {
+        const int t = (int)order[i];
+        int possible[KAS_CHOICES_KERNELS + 1], count = 0;
+        least -= least_cost(o, t);
+        for (int k = 0; k < options; k++)
+            if (kas_choices_has(o->choices, t, k) && least + cost_at(o, t, k) <= o->limit)
+                possible[count++] = k;
+        if (!count)
+            return false;
+        chosen[t] = possible[kas_rng_below(rng, (uint32_t)count)];
+        least += cost_at(o, t, chosen[t]);
+    }
+    return true;
 }
 
 /* Scores a draw within the limit, unless its sizes are above the budget or it came before. */
@@ -59,16 +81,16 @@ kas_status kas_blockswap(const kas_blockswap_options *o, kas_blockswap_result *o
 {
     const uint64_t most = (uint64_t)o->draws * KAS_BLOCKSWAP_TRIES;
     int *chosen = malloc(sizeof *chosen * ((size_t)o->choices->targets + 1));
+    uint32_t *order = malloc(sizeof *order * ((size_t)o->choices->targets + 1));
     kas_rng rng = kas_rng_make(o->seed, KAS_PURPOSE_BLOCK, 0);
     kas_name_set seen = {0};
     kas_status status = KAS_OK;
     *out = (kas_blockswap_result){.potential = NAN};
     out->chosen = calloc((size_t)o->choices->targets + 1, sizeof *out->chosen);
-    if (!chosen || !out->chosen)
+    if (!chosen || !order || !out->chosen)
         status = kas_fail(KAS_NO_MEMORY, "no memory for %d layers", o->choices->targets);
     for (; status == KAS_OK && out->drawn < most && out->scored < o->draws; out->drawn++) {
-        draw(o->choices, &rng, chosen);
-        if (cost_of(o, chosen) <= o->limit)
+        if (draw(o, &rng, order, chosen))
             status = consider(o, chosen, &seen, out);
     }
     if (status == KAS_OK && isnan(out->potential))
@@ -79,6 +101,7 @@ kas_status kas_blockswap(const kas_blockswap_options *o, kas_blockswap_result *o
                           (unsigned long long)out->drawn);
     kas_name_set_free(&seen);
     free(chosen);
+    free(order);
     if (status != KAS_OK) {
         free(out->chosen);
         out->chosen = NULL;

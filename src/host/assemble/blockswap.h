@@ -2,9 +2,12 @@
  * largest Fisher potential is taken (Turner, Crowley, O'Boyle, Storkey and Gray, "BlockSwap:
  * Fisher-guided block substitution for network compression on a budget", ICLR 2020).
  *
- * Each target draws one of its options, all with the same probability; what is above the budget is
- * drawn again.  The potential is that of `score` (score/untrained/fisher.h) on one minibatch of initial
- * weights: here summed over all targets, in the paper over the last convolutions of residual blocks. */
+ * Each target draws one of its options, all with the same probability; what is above the budget of
+ * parameters is drawn again.  Under a limit on latency, which the paper does not have, few random
+ * networks of a tight one would be left, so an option must leave the other targets a way to be
+ * within it.  The potential is that of `score` (score/untrained/fisher.h) on one minibatch of
+ * initial weights: here summed over all targets, in the paper over the last convolutions of
+ * residual blocks. */
 #ifndef KAS_ASSEMBLE_BLOCKSWAP_H
 #define KAS_ASSEMBLE_BLOCKSWAP_H
 
@@ -25,13 +28,13 @@ typedef struct kas_blockswap_result {
     int *chosen;      /* [targets]; owned */
     double potential; /* of it */
     uint64_t drawn;   /* all, also those above the budget */
-    int scored; /* different networks within the budget; fewer than `draws` when there were too few */
+    int scored; /* different networks within the budget; fewer than `draws` if there are no more */
 } kas_blockswap_result;
 
 enum { KAS_BLOCKSWAP_TRIES = 1000 }; /* draws for each network that is wanted */
 
-/* KAS_NOTHING_VALID when no network within the budget was drawn, or none has a finite potential. The
- * caller frees out->chosen. */
+/* KAS_NOTHING_VALID when no network within the budget was drawn, or none has a finite potential.
+ * The caller frees out->chosen. */
 kas_status kas_blockswap(const kas_blockswap_options *options, kas_blockswap_result *out);
 
 #endif

@@ -10,8 +10,8 @@
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-/* Fits a kernel wherever it fits. Without free sizes it may cost more than the budget: it may still be
- * chosen for a few targets. */
+/* Fits a kernel wherever it fits. Without free sizes it may cost more than the budget: it may still
+ * be chosen for a few targets. */
 static kas_status fit(const kas_choices *c, const kas_kernel *kernel, kas_replacement *out)
 {
     const kas_budget no_ratio = {.max_tensor = c->sizes.max_tensor,
@@ -81,7 +81,8 @@ bool kas_choices_has(const kas_choices *c, int target, int option)
 
 /* ---- replacements ---------------------------------------------------------------------------- */
 
-/* Puts the numbers of target `t` in the place of free sizes; a kernel that cannot have them stays as it is. */
+/* Puts the numbers of target `t` in the place of free sizes; a kernel that cannot have them stays
+ * as it is. */
 static void fix_sizes(const kas_choices *c, int k, int t, kas_kernel *out)
 {
     const kas_binding *binding = &c->everywhere[k].solution.binding[t];
@@ -97,7 +98,8 @@ static void fix_sizes(const kas_choices *c, int k, int t, kas_kernel *out)
     kas_quiet(quiet);
 }
 
-/* Whether target `t` can have the kernel that target `u` has: the same, with the same free sizes. */
+/* Whether target `t` can have the kernel that target `u` has: the same, with the same free
+ * sizes. */
 static bool same_kernel(const kas_choices *c, const int *chosen, int t, int u)
 {
     const kas_binding *binding = chosen[t] ? c->everywhere[chosen[t] - 1].solution.binding : NULL;
@@ -146,8 +148,8 @@ bool kas_choices_same_sizes(const kas_choices *c, const int *chosen, const kas_r
 
 /* ---- costs ----------------------------------------------------------------------------------- */
 
-/* Whole multiples of 2^-50 seconds: their sums are exact, so that choices of layers that cost the same are equal
- * in whatever order they are added. */
+/* Whole multiples of 2^-50 seconds: their sums are exact, so that choices of layers that cost the
+ * same are equal in whatever order they are added. */
 static double whole(double seconds)
 {
     enum { BITS = 50 };

@@ -22,9 +22,9 @@ typedef struct kas_choices {
     kas_replacement everywhere[KAS_CHOICES_KERNELS];
 } kas_choices;
 
-/* Adds the kernels of an assignment that are not there yet; one that fits no target, or that costs too
- * much and has free sizes, is left out with a warning. `path` is for messages. KAS_BAD_INPUT when there
- * are too many. */
+/* Adds the kernels of an assignment that are not there yet; one that fits no target, or that costs
+ * too much and has free sizes, is left out with a warning. `path` is for messages. KAS_BAD_INPUT
+ * when there are too many. */
 kas_status kas_choices_add(kas_choices *choices, const char *path, const kas_assignment *kernels);
 /* Takes a kernel away; those behind it move up. */
 void kas_choices_drop(kas_choices *choices, int kernel);
@@ -37,13 +37,15 @@ static inline int kas_choices_options(const kas_choices *choices)
 /* Whether a target can have an option. */
 bool kas_choices_has(const kas_choices *choices, int target, int option);
 
-/* Builds the replacement in which each target has the option chosen [targets]. Numbers take the place of a kernel's
- * free sizes, those at which it is measured, so that they do not depend on what other targets have; targets of different
- * sizes then have different kernels. KAS_OVER_BUDGET when it exceeds the limit. */
+/* Builds the replacement in which each target has the option chosen [targets]. Numbers take the
+ * place of a kernel's free sizes, those at which it is measured, so that they do not depend on what
+ * other targets have; targets of different sizes then have different kernels. KAS_OVER_BUDGET when
+ * it exceeds the limit. */
 kas_status kas_choices_replacement(const kas_choices *choices, const int *chosen,
                                    kas_replacement *out);
-/* Whether the replacement gives each kernel the sizes at which it was measured. A few kernels cannot have numbers in
- * the place of free sizes, because a rule must hold for every number of channels. */
+/* Whether the replacement gives each kernel the sizes at which it was measured. A few kernels
+ * cannot have numbers in the place of free sizes, because a rule must hold for every number of
+ * channels. */
 bool kas_choices_same_sizes(const kas_choices *choices, const int *chosen,
                             const kas_replacement *replacement);
 
@@ -52,8 +54,8 @@ bool kas_choices_same_sizes(const kas_choices *choices, const int *chosen,
 void kas_choices_costs(const kas_choices *choices, const double *plain, const double *with,
                        kas_option *option);
 
-/* Predicts the seconds of the unmodified network by target, `plain` [targets + 1] (layer_seconds.h), or with
- * kernel `kernel` wherever it fits. */
+/* Predicts the seconds of the unmodified network by target, `plain` [targets + 1]
+ * (layer_seconds.h), or with kernel `kernel` wherever it fits. */
 kas_status kas_choices_predict(const kas_choices *choices, const kas_machine *machine, int batch,
                                int kernel, double *seconds);
 enum { KAS_CHOICES_PLAIN = -1 }; /* as `kernel` */

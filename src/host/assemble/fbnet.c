@@ -71,7 +71,8 @@ static double cost_at(const run *r, int i)
     return r->param[i] < 0 ? 0 : 1e6 * r->o->option[i].cost;
 }
 
-/* Draws the weights of a step, gives them to the gates, and adds up the latency. `stream` numbers the steps. */
+/* Draws the weights of a step, gives them to the gates, and adds up the latency. `stream` numbers
+ * the steps. */
 static kas_status draw_weights(run *r, uint32_t stream, double tau)
 {
     const int options = r->net.options;

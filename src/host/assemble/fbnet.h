@@ -1,21 +1,22 @@
-/* FBNet: a differentiable choice for each layer (Wu et al., "FBNet: Hardware-aware efficient ConvNet
- * design via differentiable neural architecture search", CVPR 2019).
+/* FBNet: a differentiable choice for each layer (Wu et al., "FBNet: Hardware-aware efficient
+ * ConvNet design via differentiable neural architecture search", CVPR 2019).
  *
- * Target l has a logit theta[l][i] for each option i.  In a step of the supernet (supernet.h) option i has the
- * weight of a Gumbel softmax,
+ * Target l has a logit theta[l][i] for each option i.  In a step of the supernet (supernet.h)
+ * option i has the weight of a Gumbel softmax,
  *
- *     m[l][i] = softmax over i of (theta[l][i] + g[l][i]) / tau,    g = -log(-log(u)), u uniform in (0, 1)
+ *     m[l][i] = softmax over i of (theta[l][i] + g[l][i]) / tau
+ *     g[l][i] = -log(-log(u)), u uniform in (0, 1)
  *
- * drawn anew for each batch (equations 5 and 6).  The loss is
+ * drawn anew for each batch.  The loss is
  *
  *     CE * alpha * log(LAT)^beta,    LAT = sum over l, i of m[l][i] * latency of the option
  *
- * (equations 2 and 4) with alpha = 0.2, beta = 0.6 and LAT in microseconds, that of the layers outside all targets
- * included.  In each epoch the weights of the layers learn from 80% of the images by the recipe, where a factor
- * that all their gradients share is left out: alpha * log(LAT)^beta, as near to 1 as a rate is right.  Then theta learns
- * from the other 20% by Adam at rate 0.01 with weight decay 5e-4, except in the first tenth of the epochs.
- * tau falls from 5 by the same factor after each epoch, to 5 exp(-0.045 * 90) at the end, whatever the number of epochs
- * (the paper has 90 and 0.956, which is exp(-0.045)).
+ * with the paper's alpha = 0.2 and beta = 0.6, and LAT in microseconds, layers outside all targets
+ * included.  In each epoch the weights of the layers learn by the recipe from 80% of the images,
+ * from CE alone: the other factor, which is the same for all of them, would only scale the rate.
+ * Then theta learns from the other 20% by Adam at rate 0.01 with weight decay 5e-4, except in the
+ * first tenth of the epochs.  tau falls from 5 by the same factor after each epoch to
+ * 5 exp(-0.045 * 90) at the end, whatever the number of epochs; the paper has 90, and exp(-0.045).
  *
  * What is done is saved after each epoch; a run that goes on gives the same numbers. */
 #ifndef KAS_ASSEMBLE_FBNET_H
@@ -33,17 +34,17 @@ typedef struct kas_fbnet_options {
     const kas_option *option; /* [targets][options] with costs in seconds */
     double unmodified;        /* seconds of the unmodified network */
     /* Data set, seed, recipe, the images of training, and weights_in for the layers that are not
-     * replaced. `checkpoint` is where the run is saved; NULL: nowhere. on_progress gets the loss. Everything
-     * else is not used. */
+     * replaced. `checkpoint` is where the run is saved; NULL: nowhere. on_progress gets the loss.
+     * Everything else is not used. */
     kas_train_options train;
 } kas_fbnet_options;
 
-/* Writes theta [targets][options]; NaN where there is no option. KAS_INTERRUPTED when on_progress asks for an end,
- * KAS_NOTHING_VALID when the supernet diverged. */
+/* Writes theta [targets][options]; NaN where there is no option. KAS_INTERRUPTED when on_progress
+ * asks for an end, KAS_NOTHING_VALID when the supernet diverged. */
 kas_status kas_fbnet(kas_device *device, const kas_fbnet_options *options, double *theta);
 
-/* Weights of the options of one target: the softmax of (theta + noise) / tau over those with a finite theta;
- * `noise` NULL = none. */
+/* Weights of the options of one target: the softmax of (theta + noise) / tau over those with a
+ * finite theta; `noise` NULL = none. */
 void kas_fbnet_softmax(const double *theta, const double *noise, int options, double tau,
                        double *weight);
 /* The gradient of the loss over theta of one target, from that over the weights. */

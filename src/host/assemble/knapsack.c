@@ -55,8 +55,8 @@ static int drop_beaten(state *list, int count)
     return kept;
 }
 
-/* Keeps the cheapest choice of each of `cells` cells of loss, and the one of the least loss. Returns how
- * many are left; *width is that of a cell. */
+/* Keeps the cheapest choice of each of `cells` cells of loss, and the one of the least loss.
+ * Returns how many are left; *width is that of a cell. */
 static int thin(state *list, int count, int cells, double *width)
 {
     const double least = list[count - 1].loss;

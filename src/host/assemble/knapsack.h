@@ -1,16 +1,17 @@
 /* Chooses one option for each layer so that the sum of losses is least within a limit on the sum of
  * costs: the multiple-choice knapsack, solved for all limits at once.
  *
- * Layer after layer, the list of choices of the layers so far that no other choice beats in both sums
- * is extended by every option, and what is beaten is dropped (Nemhauser and Ullmann, "Discrete dynamic
- * programming and capital allocation", 1969).  No extension of a beaten choice is better than the same
- * extension of what beats it, so the last list is the whole frontier.  Costs and losses stay floating
- * point numbers; nothing is scaled to integers.
+ * Layer after layer, the list of choices of the layers so far that no other choice beats in both
+ * sums is extended by every option, and what is beaten is dropped (Nemhauser and Ullmann, "Discrete
+ * dynamic programming and capital allocation", 1969).  No extension of a beaten choice is better
+ * than the same extension of what beats it, so the last list is the whole frontier.  Costs and
+ * losses stay floating point numbers; nothing is scaled to integers.
  *
  * The list can grow exponentially.  Beyond KAS_FRONTIER_MOST choices it is thinned: the range of
- * losses is cut into cells, and of each cell only the cheapest choice is kept, which loses at most the
- * width of a cell against any choice that was dropped.  So for every limit the frontier has a choice whose
- * loss exceeds the least one by at most `gap`, the sum of these widths: 0 where nothing was thinned. */
+ * losses is cut into cells, and of each cell only the cheapest choice is kept, which loses at most
+ * the width of a cell against any choice that was dropped.  So for every limit the frontier has a
+ * choice whose loss exceeds the least one by at most `gap`, the sum of these widths: 0 where
+ * nothing was thinned. */
 #ifndef KAS_ASSEMBLE_KNAPSACK_H
 #define KAS_ASSEMBLE_KNAPSACK_H
 
@@ -36,9 +37,9 @@ typedef struct kas_frontier {
     struct kas_frontier_stage *stage; /* [layers] how the lists were made */
 } kas_frontier;
 
-/* Finds the frontier over option [layers][options]. At most `most` choices are kept (KAS_FRONTIER_MOST, or
- * 3 or more, in tests). KAS_NOTHING_VALID when a layer has no option. The caller frees *out with
- * kas_frontier_free. */
+/* Finds the frontier over option [layers][options]. At most `most` choices are kept
+ * (KAS_FRONTIER_MOST, or 3 or more, in tests). KAS_NOTHING_VALID when a layer has no option. The
+ * caller frees *out with kas_frontier_free. */
 kas_status kas_frontier_find(const kas_option *option, int layers, int options, int most,
                              kas_frontier *out);
 void kas_frontier_free(kas_frontier *frontier);

@@ -1,8 +1,9 @@
 /* What has been measured, kept in a file: a command that was interrupted measures nothing twice.
  *
- * Each line of the file is a JSON object with a key and a list of numbers (null: none).  The key is a digest of
- * everything that determines the numbers, so a line is found only by a command that would measure the
- * same; others lie there and do no harm.  A line that was not written to its end is ignored. */
+ * Each line of the file is a JSON object with a key and a list of numbers (null: none).  The key is
+ * a digest of everything that determines the numbers, so a line is found only by a command that
+ * would measure the same; others lie there and do no harm.  A line that was not written to its end
+ * is ignored. */
 #ifndef KAS_ASSEMBLE_MEASURED_H
 #define KAS_ASSEMBLE_MEASURED_H
 
@@ -19,8 +20,8 @@ void kas_measured_close(kas_measured *file); /* NULL is allowed */
 
 /* Makes the key of a text: the first 128 bits of its SHA-256. */
 void kas_measured_key(const char *text, char key[KAS_MEASURED_KEY]);
-/* Returns the `count` numbers of a key, NaN for null; NULL: there are none. They live until the file is
- * closed. */
+/* Returns the `count` numbers of a key, NaN for null; NULL: there are none. They live until the
+ * file is closed. */
 const double *kas_measured_find(const kas_measured *file, const char *key, int count);
 /* Appends a line. `what` says to people whose numbers these are. */
 kas_status kas_measured_add(kas_measured *file, const char *key, const char *what,

@@ -49,7 +49,8 @@ static int add_sum(build *s, int t, int one, int other, int option)
     return kas_builder_layer(&s->b, sum);
 }
 
-/* Notes that the kernel of option `o` stands at a layer of the supernet, with its sizes at target `t`. */
+/* Notes that the kernel of option `o` stands at a layer of the supernet, with its sizes at target
+ * `t`. */
 static void place_kernel(build *s, int t, int o, int layer)
 {
     kas_replacement *r = &s->out->replacement;
@@ -63,8 +64,8 @@ static void place_kernel(build *s, int t, int o, int layer)
     s->kernels++;
 }
 
-/* Adds the options of target `t`, at the convolution `layer`, whose inputs have their new numbers; returns the
- * sum. */
+/* Adds the options of target `t`, at the convolution `layer`, whose inputs have their new numbers;
+ * returns the sum. */
 static int add_options(build *s, kas_layer layer, int t)
 {
     const int options = s->out->options;

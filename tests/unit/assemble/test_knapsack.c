@@ -1,5 +1,5 @@
-/* The frontier of choices: a table worked out by hand, every limit against all combinations, and the bound on
- * what thinning loses. */
+/* The frontier of choices: a table worked out by hand, every limit against all combinations, and
+ * the bound on what thinning loses. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,8 +14,8 @@
 #include "host/core/random.h"
 #include "support/ok.h"
 
-/* Two layers. Sums by hand: (0,0) 0/0; (0,1) -2/1; (1,0) -3/2; (1,1) -5/3; (2,0) -4/9; (2,1) -6/10. The last layer
- * has no third option. -4/9 is beaten by -5/3. */
+/* Two layers. Sums by hand: (0,0) 0/0; (0,1) -2/1; (1,0) -3/2; (1,1) -5/3; (2,0) -4/9; (2,1) -6/10.
+ * The last layer has no third option. -4/9 is beaten by -5/3. */
 static void a_table_by_hand(void **state)
 {
     (void)state;

@@ -47,11 +47,12 @@ typedef struct kas_assemble {
     kas_score_memory memory;
 } kas_assemble;
 
-/* tables.c: fills the costs of `option`, and its losses. What a table takes long to measure is kept in
- * DIR/measured.jsonl. */
+/* tables.c: fills the costs of `option`, and its losses. What a table takes long to measure is kept
+ * in DIR/measured.jsonl. */
 kas_status kas_assemble_costs(kas_assemble *a);
 kas_status kas_assemble_losses(kas_assemble *a);
-/* Gets the Fisher potential of a replacement (NULL: the unmodified network). `context` is the kas_assemble. */
+/* Gets the Fisher potential of a replacement (NULL: the unmodified network). `context` is the
+ * kas_assemble. */
 kas_status kas_assemble_potential(void *context, const kas_replacement *replacement, double *value);
 /* Gets the seconds of a forward pass with a replacement, predicted or measured. */
 kas_status kas_assemble_seconds(kas_assemble *a, const kas_replacement *replacement,
@@ -60,8 +61,8 @@ kas_status kas_assemble_seconds(kas_assemble *a, const kas_replacement *replacem
 /* train.c */
 /* Trains the unmodified network unless --init gives its weights, and names them in `trained`. */
 kas_status kas_assemble_baseline(kas_assemble *a);
-/* Lets the kernels imitate; missed [targets] (NULL is allowed) is NaN where the convolution stays, `weights`
- * (NULL is allowed) gets the network. */
+/* Lets the kernels imitate; missed [targets] (NULL is allowed) is NaN where the convolution stays,
+ * `weights` (NULL is allowed) gets the network. */
 kas_status kas_assemble_imitate(kas_assemble *a, const kas_replacement *replacement,
                                 const char *what, const char *weights, double *missed);
 /* Trains a supernet, and fills the losses of `option` with what it says of each option. */

@@ -22,7 +22,8 @@ static void key_of(const kas_assemble *a, const char *kind, const char *what,
 
 /* ---- latency --------------------------------------------------------------------------------- */
 
-/* Measures a network in turns with the unmodified one; seconds [targets + 1] are those of its layers. */
+/* Measures a network in turns with the unmodified one; seconds [targets + 1] are those of its
+ * layers. */
 static kas_status measure(kas_assemble *a, kas_turns *turns, const kas_replacement *replacement,
                           double *seconds)
 {
@@ -147,8 +148,8 @@ kas_status kas_assemble_seconds(kas_assemble *a, const kas_replacement *replacem
 
 /* ---- loss ------------------------------------------------------------------------------------ */
 
-/* One imitation with the kernel wherever it fits: no target depends on another (train/imitate.h). A kernel
- * that diverges cannot be chosen. */
+/* One imitation with the kernel wherever it fits: no target depends on another (train/imitate.h). A
+ * kernel that diverges cannot be chosen. */
 static kas_status imitation_losses(kas_assemble *a, int kernel, double *loss)
 {
     const kas_choices *c = &a->choices;
@@ -204,8 +205,8 @@ kas_status kas_assemble_potential(void *context, const kas_replacement *replacem
     return kas_measured_add(a->measured, key, name, value, 1);
 }
 
-/* The share of the potential that is lost when one target alone has the kernel; 0 where it becomes larger, as NAS-PTE
- * rejects only what is below the original. */
+/* The share of the potential that is lost when one target alone has the kernel; 0 where it becomes
+ * larger, as NAS-PTE rejects only what is below the original. */
 static kas_status fisher_losses(kas_assemble *a, int kernel, double original, double *loss)
 {
     const kas_choices *c = &a->choices;

@@ -1,4 +1,5 @@
-/* What `kas-gpu assemble` trains: the unmodified network, kernels that imitate it, and the result. */
+/* What `kas-gpu assemble` trains: the unmodified network, kernels that imitate it, and the
+ * result. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -89,7 +90,8 @@ static kas_status path_in(char path[PATH_MAX], const char *folder, const char *f
 
 /* ---- the trained network --------------------------------------------------------------------- */
 
-/* Names a file of a training: the recipe is part of the name, so that another one does not find it. */
+/* Names a file of a training: the recipe is part of the name, so that another one does not find
+ * it. */
 static kas_status file_of(const kas_assemble *a, const char *folder, const char *kind,
                           char path[PATH_MAX])
 {
@@ -204,8 +206,8 @@ out:
 
 /* ---- FBNet ----------------------------------------------------------------------------------- */
 
-/* The loss of an option is the negative logarithm of its probability, so the least sum is that of the most
- * probable network. */
+/* The loss of an option is the negative logarithm of its probability, so the least sum is that of
+ * the most probable network. */
 static void take_probabilities(kas_assemble *a, const double *theta)
 {
     const int options = kas_choices_options(&a->choices);

@@ -1,5 +1,5 @@
-/* kas-gpu assemble: chooses for each layer of a network its convolution or one of the given kernels, and trains the
- * result. */
+/* kas-gpu assemble: chooses for each layer of a network its convolution or one of the given
+ * kernels, and trains the result. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -152,8 +152,8 @@ static kas_status take_kernel(void *context, const char *name, const char *text)
     return status;
 }
 
-/* The kernels of a study have the sizes that its budget gave them, unless the command has another; what is assembled
- * of them has no such limit. */
+/* The kernels of a study have the sizes that its budget gave them, unless the command has another;
+ * what is assembled of them has no such limit. */
 static kas_status take_budget(kas_assemble *a, const char *study)
 {
     kas_budget *b = &a->choices.sizes;
