@@ -174,7 +174,10 @@ static void open_inner(kas_emitter *e)
     if (e->nest->slides)
         kas_emit_sliding(e, e->nest->value);
     kas_emit_hoist(e, e->nest->value, ++e->turns);
-    kas_emit_line(e, "KAS_UNROLL");
+    if (e->nest->slides)
+        kas_emit_line(e, "KAS_UNROLL_FEW(%lld)", (long long)e->ir->var_size[e->nest->inner]);
+    else
+        kas_emit_line(e, "KAS_UNROLL");
     kas_emit_open_loop(e, e->nest->inner);
 }
 
