@@ -9,12 +9,10 @@ void kas_layer_seconds(const kas_planned_bytes *planned, const kas_target *targe
     memset(seconds, 0, sizeof *seconds * ((size_t)count + 1));
     for (int i = 0; i < planned->passes; i++) {
         const kas_sweep *pass = &planned->pass[i];
-        int owner = count, behind = -1;
+        int owner = count;
         for (int t = 0; t < count; t++)
-            if (targets[t].layer <= pass->layer && targets[t].layer > behind) {
-                behind = targets[t].layer;
+            if (targets[t].layer <= pass->layer)
                 owner = t;
-            }
         if (isfinite(pass->seconds))
             seconds[owner] += pass->seconds;
     }
