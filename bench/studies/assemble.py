@@ -44,6 +44,7 @@ LATENCIES = (0.5, 0.65, 0.8)
 METHODS = {"knapsack": ("--loss", "imitation"), "fisher": ("--loss", "fisher"), "blockswap": ("--strategy", "blockswap"),
            "fbnet": ("--strategy", "fbnet")}
 RATE = 0.1  # of what begins with trained weights
+VALIDATION = 0.1  # share of the images that the last training has beside those of the others
 SUPERNET = 1 / 3  # share of FBNet's seconds
 
 
@@ -91,12 +92,16 @@ def kernel_path(name):
     return os.path.join(ROOT, "kernels", name + ".json")
 
 
-def pace(args, seed, kernel, init, folder):
-    """CPU seconds of an epoch, from the difference between two epochs and one; programs are compiled before."""
+def pace(args, seed, kernel, init):
+    """CPU seconds of an epoch of all training images, from what more epochs take than one; programs are compiled before."""
     words = ("train", *common(args, seed), *kernel, "--init", init, "--lr", 0)
     timed(*words, "--epochs", 1)
-    once, twice = timed(*words, "--epochs", 1)[1], timed(*words, "--epochs", 2)[1]
-    return max(twice - once, 1e-3)
+    once = timed(*words, "--epochs", 1)[1]
+    for more in (1, 30):
+        longer = timed(*words, "--epochs", 1 + more)[1] - once
+        if longer > 1:
+            break
+    return max(longer / more / (1 - VALIDATION), 1e-3)
 
 
 def choose(args, method, latency, seed, folder):
@@ -139,7 +144,7 @@ def run(args, method, latency, seed):
             start = os.path.join(folder, "start.safetensors")
             imitating = timed("imitate", *common(args, seed), *kernel, "--weights", init, "--out", start)[1]
             init = start
-        epoch = pace(args, seed, kernel, init, folder)
+        epoch = pace(args, seed, kernel, init)
         epochs = max(1, int((args.seconds - choosing - imitating) / epoch))
         lines, training = timed("train", *common(args, seed), *kernel, "--init", init, "--epochs", epochs, "--lr", RATE, "--test")
         return {**about, "latency": found["latency"], "params": found.get("params"), "replaced": found.get("replaced"), "epochs": epochs,
