@@ -17,6 +17,7 @@ fewer epochs.  The methods:
     NAME        one of the kernels in all layers that it fits, with the latency that it happens to have
     unmodified  the network itself, trained on
 
+Latencies are predicted, so `kas-gpu doctor --calibrate` comes first; each network is measured too, at the end of its run.
 The accuracy is that on the test images after the last epoch; nothing was chosen by them.  A run that is interrupted is done again from its
 beginning; those that ended are lines of the file of --runs, and the same command does what is left.  --minutes ends the part: a
 run that has begun is finished.  Several parts, on several machines, may write files of their own, and --table merges them.
@@ -134,6 +135,14 @@ def supernet_epochs(args, seed, folder):
     return max(2, int(SUPERNET * args.seconds / max(twice - once, 1e-3)))
 
 
+def measured(args, kernel):
+    """The time of an inference of 32 images, in that of the unmodified network, in turns with it."""
+    if not kernel:
+        return 1.0
+    lines, _ = timed("bench", "step", "--net", NET, *shape(args), *kernel, "--batch", 32, "--threads", 1, "--json")
+    return next(line["ratio_to_unmodified"] for line in lines if line.get("phase") == "inference" and line.get("ratio_to_unmodified"))
+
+
 def run(args, method, latency, seed):
     about = {"method": method, "allowed": latency, "seed": seed, "seconds": args.seconds, "images": args.images}
     folder = tempfile.mkdtemp(prefix="run-", dir=args.work)
@@ -147,7 +156,7 @@ def run(args, method, latency, seed):
         epoch = pace(args, seed, kernel, init)
         epochs = max(1, int((args.seconds - choosing - imitating) / epoch))
         lines, training = timed("train", *common(args, seed), *kernel, "--init", init, "--epochs", epochs, "--lr", RATE, "--test")
-        return {**about, "latency": found["latency"], "params": found.get("params"), "replaced": found.get("replaced"), "epochs": epochs,
+        return {**about, "latency": found["latency"], "measured": measured(args, kernel), "params": found.get("params"), "replaced": found.get("replaced"), "epochs": epochs,
                 "choosing": choosing, "imitating": imitating, "training": training, "accuracy": lines[-1]["test_accuracy"]}
     except Failed as failure:
         return {**about, "error": str(failure)}
@@ -209,13 +218,13 @@ def table(paths):
     for line in runs.values():
         if "accuracy" in line:
             groups[line["method"], line["allowed"]].append(line)
-    points = {key: (statistics.mean(l["latency"] for l in lines), statistics.mean(l["accuracy"] for l in lines)) for key, lines in groups.items()}
-    print("| method | allowed | latency | top-1 on the test images | seeds | epochs | choosing, imitating, training (CPU s) | frontier |")
-    print("|---|---:|---:|---:|---:|---:|---:|---|")
+    points = {key: (statistics.mean(l["measured"] for l in lines), statistics.mean(l["accuracy"] for l in lines)) for key, lines in groups.items()}
+    print("| method | allowed | predicted latency | measured | top-1 on the test images | seeds | epochs | choosing, imitating, training (CPU s) | frontier |")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|---|")
     for key in sorted(points, key=lambda key: points[key]):
         lines = groups[key]
         seconds = ", ".join(f"{statistics.mean(l[what] for l in lines):.0f}" for what in ("choosing", "imitating", "training"))
-        print(f"| {key[0]} | {key[1] or '-'} | {points[key][0]:.3f}x | {spread([l['accuracy'] for l in lines])} | {len(lines)} | "
+        print(f"| {key[0]} | {key[1] or '-'} | {statistics.mean(l['latency'] for l in lines):.3f}x | {points[key][0]:.3f}x | {spread([l['accuracy'] for l in lines])} | {len(lines)} | "
               f"{statistics.mean(l['epochs'] for l in lines):.0f} | {seconds} | {'' if dominated(points[key], points.values()) else '*'} |")
     for line in runs.values():
         if "error" in line:
