@@ -196,6 +196,16 @@ static kas_status put_others(kas_store *store, const made_study *how, const char
     return KAS_OK;
 }
 
+static kas_status put_items(kas_store *store, const made_study *how, const kas_buf *kernel)
+{
+    KAS_TRY(put_others(store, how, kas_buf_text(&kernel[0])));
+    for (int k = 0; k < how->candidates; k++)
+        KAS_TRY(put_candidate(store, how, k,
+                              how->text && k % 3 == 1 ? how->text
+                                                      : kas_buf_text(&kernel[k % KERNELS])));
+    return KAS_OK;
+}
+
 static kas_status put_all(kas_store *store, const made_study *how)
 {
     kas_buf kernel[KERNELS] = {{0}};
@@ -206,15 +216,7 @@ static kas_status put_all(kas_store *store, const made_study *how)
         status = kas_file_read(path, 1 << 20, &kernel[i]);
     }
     if (status == KAS_OK)
-        status = kas_sql_begin(store);
-    if (status == KAS_OK) {
-        status = put_others(store, how, kas_buf_text(&kernel[0]));
-        for (int k = 0; k < how->candidates && status == KAS_OK; k++)
-            status = put_candidate(store, how, k,
-                                   how->text && k % 3 == 1 ? how->text
-                                                           : kas_buf_text(&kernel[k % KERNELS]));
-        status = kas_sql_end(store, status);
-    }
+        KAS_SQL_TRANSACTION(store, status, put_items(store, how, kernel));
     for (int i = 0; i < KERNELS; i++)
         kas_buf_free(&kernel[i]);
     return status;

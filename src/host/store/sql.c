@@ -3,75 +3,39 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <time.h>
+#include <stdlib.h>
 
-double kas_store_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
+enum { MOST_PARAMETERS = 64 };
 
-kas_status kas_sql_fail(kas_store *store, const char *sql)
-{
-    int code = sqlite3_errcode(store->db) & 0xff;
-    const char *text = sqlite3_errmsg(store->db);
-    switch (code) {
-    case SQLITE_NOTADB:
-        return kas_fail(
-            KAS_STORE,
-            "%s: not a study: the file is not an SQLite data base; give the folder of a "
-            "study, or another --study",
-            store->path);
-    case SQLITE_CORRUPT:
-        return kas_fail(KAS_STORE,
-                        "%s: the data base is damaged (%s); restore it from a backup, or try "
-                        "`sqlite3 study.db .recover`",
-                        store->path, text);
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-        return kas_fail(
-            KAS_STORE, "%s: locked by another process for too long%s; wait for it or end it",
-            store->path,
-            store->exclusive ? " (on a network file system one supervisor at a time)" : "");
-    case SQLITE_FULL:
-        return kas_fail(KAS_STORE, "%s: the disk is full; make room and run the command again",
-                        store->path);
-    default:
-        return kas_fail(KAS_STORE, "%s: %s: %s", store->path, sql, text);
-    }
-}
-
-static int bind_one(sqlite3_stmt *stmt, int i, char type, va_list *args)
-{
-    if (type == 'i')
-        return sqlite3_bind_int64(stmt, i, va_arg(*args, int64_t));
-    if (type == 'd') {
-        double value = va_arg(*args, double);
-        return isnan(value) ? sqlite3_bind_null(stmt, i) : sqlite3_bind_double(stmt, i, value);
-    }
-    const char *text = va_arg(*args, const char *);
-    return text ? sqlite3_bind_text(stmt, i, text, -1, SQLITE_TRANSIENT)
-                : sqlite3_bind_null(stmt, i);
-}
-
-static kas_status prepare(kas_store *store, sqlite3_stmt **out, const char *sql, const char *types,
+static kas_status prepare(kas_store *store, kas_sql_stmt **out, const char *sql, const char *types,
                           va_list *args)
 {
-    *out = NULL;
-    if (sqlite3_prepare_v2(store->db, sql, -1, out, NULL) != SQLITE_OK)
-        return kas_sql_fail(store, sql);
+    kas_sql_value value[MOST_PARAMETERS];
     for (int i = 0; types[i]; i++)
-        if (bind_one(*out, i + 1, types[i], args) != SQLITE_OK) {
-            kas_status status = kas_sql_fail(store, sql);
-            sqlite3_finalize(*out);
-            *out = NULL;
-            return status;
+        switch (types[i]) {
+        case 'i':
+            value[i].i = va_arg(*args, int64_t);
+            break;
+        case 'd':
+            value[i].d = va_arg(*args, double);
+            break;
+        default:
+            value[i].t = va_arg(*args, const char *);
         }
-    return KAS_OK;
+    *out = calloc(1, sizeof **out);
+    if (!*out)
+        return kas_fail(KAS_NO_MEMORY, "%s: out of memory", store->path);
+    **out = (kas_sql_stmt){.store = store, .sql = sql};
+    store->repeated = false;
+    const kas_status status = store->backend->start(*out, types, value);
+    if (status != KAS_OK) {
+        kas_sql_finish(*out);
+        *out = NULL;
+    }
+    return status;
 }
 
-kas_status kas_sql_prepare(kas_store *store, sqlite3_stmt **out, const char *sql, const char *types,
+kas_status kas_sql_prepare(kas_store *store, kas_sql_stmt **out, const char *sql, const char *types,
                            ...)
 {
     va_list args;
@@ -81,17 +45,22 @@ kas_status kas_sql_prepare(kas_store *store, sqlite3_stmt **out, const char *sql
     return status;
 }
 
-kas_status kas_sql_step(kas_store *store, sqlite3_stmt *stmt, bool *row)
+kas_status kas_sql_step(kas_sql_stmt *stmt, bool *row)
 {
-    int code = sqlite3_step(stmt);
-    *row = code == SQLITE_ROW;
-    return code == SQLITE_ROW || code == SQLITE_DONE ? KAS_OK
-                                                     : kas_sql_fail(store, sqlite3_sql(stmt));
+    return stmt->store->backend->step(stmt, row);
+}
+
+void kas_sql_finish(kas_sql_stmt *stmt)
+{
+    if (!stmt)
+        return;
+    stmt->store->backend->finish(stmt);
+    free(stmt);
 }
 
 kas_status kas_sql_run(kas_store *store, int *changed, const char *sql, const char *types, ...)
 {
-    sqlite3_stmt *stmt;
+    kas_sql_stmt *stmt;
     va_list args;
     va_start(args, types);
     kas_status status = prepare(store, &stmt, sql, types, &args);
@@ -99,16 +68,25 @@ kas_status kas_sql_run(kas_store *store, int *changed, const char *sql, const ch
     if (status != KAS_OK)
         return status;
     for (bool row = true; status == KAS_OK && row;)
-        status = kas_sql_step(store, stmt, &row);
+        status = kas_sql_step(stmt, &row);
     if (status == KAS_OK && changed)
-        *changed = sqlite3_changes(store->db);
-    sqlite3_finalize(stmt);
+        *changed = store->backend->changed(stmt);
+    kas_sql_finish(stmt);
+    return status;
+}
+
+kas_status kas_sql_has_row(kas_store *store, const char *sql, bool *has)
+{
+    kas_sql_stmt *stmt;
+    KAS_TRY(kas_sql_prepare(store, &stmt, sql, ""));
+    const kas_status status = kas_sql_step(stmt, has);
+    kas_sql_finish(stmt);
     return status;
 }
 
 kas_status kas_sql_durable(kas_store *store, bool full)
 {
-    if (store->synchronous_normal == !full)
+    if (store->server || store->synchronous_normal == !full)
         return KAS_OK;
     KAS_TRY(kas_sql_run(store, NULL,
                         full ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL", ""));
@@ -118,27 +96,42 @@ kas_status kas_sql_durable(kas_store *store, bool full)
 
 kas_status kas_sql_begin(kas_store *store)
 {
-    return kas_sql_run(store, NULL, "BEGIN IMMEDIATE", "");
+    return store->backend->begin(store);
 }
 
-kas_status kas_sql_end(kas_store *store, kas_status status)
+bool kas_sql_end(kas_store *store, kas_status *status)
 {
-    if (status == KAS_OK)
-        status = kas_sql_run(store, NULL, "COMMIT", "");
-    if (status != KAS_OK && !sqlite3_get_autocommit(store->db))
-        /* The first failure is the one to report; a failed rollback makes nothing worse. */
-        (void)sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
-    return status;
+    if (*status == KAS_OK)
+        *status = kas_sql_run(store, NULL, "COMMIT", "");
+    if (*status == KAS_OK)
+        return false;
+    store->backend->rollback(store);
+    return store->backend->again(store, status);
 }
 
-void kas_sql_text(sqlite3_stmt *stmt, int column, char *out, size_t size)
+kas_status kas_store_identify(kas_store *store)
 {
-    const unsigned char *text = sqlite3_column_text(stmt, column);
-    snprintf(out, size, "%s", text ? (const char *)text : "");
+    return store->backend->identify(store);
 }
 
-double kas_sql_double(sqlite3_stmt *stmt, int column)
+int64_t kas_sql_int(kas_sql_stmt *stmt, int column)
 {
-    return sqlite3_column_type(stmt, column) == SQLITE_NULL ? NAN
-                                                            : sqlite3_column_double(stmt, column);
+    return stmt->store->backend->integer(stmt, column);
+}
+
+double kas_sql_double(kas_sql_stmt *stmt, int column)
+{
+    const kas_sql_backend *backend = stmt->store->backend;
+    return backend->is_null(stmt, column) ? NAN : backend->number(stmt, column);
+}
+
+const char *kas_sql_chars(kas_sql_stmt *stmt, int column)
+{
+    return stmt->store->backend->chars(stmt, column);
+}
+
+void kas_sql_text(kas_sql_stmt *stmt, int column, char *out, size_t size)
+{
+    const char *text = kas_sql_chars(stmt, column);
+    snprintf(out, size, "%s", text ? text : "");
 }

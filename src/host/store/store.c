@@ -8,12 +8,10 @@
 #include <time.h>
 
 #include "host/core/file/files.h"
-#include "host/store/owner.h"
 #include "host/store/sql.h"
+#include "host/store/tables.h"
 
 enum { APPLICATION_ID = 0x4B415347, BUSY_MS = 30000 }; /* "KASG" */
-
-#define CODE_VERSION " code_version TEXT NOT NULL DEFAULT ''" /* from schema 2 on */
 
 /* The columns of `work` that schemas 1 and 2 have too, in the order in which they have them. */
 #define OLD_WORK_COLUMNS                                                                           \
@@ -21,32 +19,12 @@ enum { APPLICATION_ID = 0x4B415347, BUSY_MS = 30000 }; /* "KASG" */
     " lease, owner, lease_until, deaths, created, started, ended, accuracy, latency, latency_iqr," \
     " step_seconds, compile_seconds, memory, output_std_min, output_std_max"
 
-#define WORK_TABLE(name)                                                                           \
-    "CREATE TABLE " name " (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, k INTEGER NOT NULL,"    \
-    " attempt INTEGER NOT NULL, name TEXT NOT NULL, kernel TEXT, flops REAL, params REAL,"         \
-    " conv_flops REAL, conv_params REAL, state TEXT NOT NULL DEFAULT 'queued',"                    \
-    " reason TEXT NOT NULL DEFAULT '', lease INTEGER NOT NULL DEFAULT 0,"                          \
-    " owner TEXT NOT NULL DEFAULT '', lease_until REAL NOT NULL DEFAULT 0,"                        \
-    " deaths INTEGER NOT NULL DEFAULT 0, created REAL NOT NULL, started REAL, ended REAL,"         \
-    " accuracy REAL, latency REAL, latency_iqr REAL, step_seconds REAL, compile_seconds REAL,"     \
-    " memory REAL, output_std_min REAL, output_std_max REAL,"                                      \
-    " seed INTEGER NOT NULL DEFAULT 0, generation INTEGER NOT NULL DEFAULT 0,"                     \
-    " origin TEXT NOT NULL DEFAULT '', parents TEXT NOT NULL DEFAULT '',"                          \
-    " rung INTEGER NOT NULL DEFAULT 0, predicted REAL, gains TEXT NOT NULL DEFAULT '',"            \
-    " answers INTEGER NOT NULL DEFAULT 0, correct TEXT NOT NULL DEFAULT '',"                       \
-    " processor REAL, ratio REAL, ratio_low REAL, ratio_high REAL,"                                \
-    " UNIQUE (kind, k, seed))"
-
+#define WORK_TABLE(name) KAS_WORK_TABLE(name, "INTEGER PRIMARY KEY", "INTEGER", "REAL")
 #define EPOCH_TABLE(name, work)                                                                    \
-    "CREATE TABLE " name " (work INTEGER NOT NULL REFERENCES " work                                \
-    " (id), epoch INTEGER NOT NULL, train_loss REAL, train_accuracy REAL, validation_loss REAL,"   \
-    " validation_accuracy REAL, seconds REAL, PRIMARY KEY (work, epoch)) WITHOUT ROWID"
+    KAS_EPOCH_TABLE(name, "INTEGER", "REAL", " REFERENCES " work " (id)") " WITHOUT ROWID"
 
 static const char *const schema[] = {
-    "CREATE TABLE study (id INTEGER PRIMARY KEY CHECK (id = 1), options TEXT NOT NULL,"
-    " options_digest TEXT NOT NULL, dataset_digest TEXT NOT NULL, dataset_path TEXT NOT NULL,"
-    " sampler_version INTEGER NOT NULL, seed INTEGER NOT NULL, created REAL NOT NULL,"
-    " busy_seconds REAL NOT NULL DEFAULT 0, device TEXT NOT NULL DEFAULT ''," CODE_VERSION ")",
+    KAS_STUDY_TABLE("INTEGER", "REAL"),
     WORK_TABLE("work"),
     EPOCH_TABLE("epoch", "work"),
 };
@@ -109,23 +87,23 @@ static bool on_network(const char *path)
     return statfs(folder, &info) == 0 && kas_store_network_magic((unsigned long)info.f_type);
 }
 
-/* Implements the SQL function owner_gone(text), with which a claim sees in one statement which
- * leases are void. */
-static void owner_gone(sqlite3_context *context, int count, sqlite3_value **value)
+/* Implements the SQL function kas_now(): Unix time. */
+static void now(sqlite3_context *context, int count, sqlite3_value **value)
 {
-    (void)count;
-    const unsigned char *owner = sqlite3_value_text(value[0]);
-    sqlite3_result_int(context, owner && kas_owner_is_gone((const char *)owner));
+    (void)count, (void)value;
+    struct timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    sqlite3_result_double(context, (double)time.tv_sec + 1e-9 * (double)time.tv_nsec);
 }
 
 static kas_status read_pragma(kas_store *store, const char *sql, int64_t *out)
 {
-    sqlite3_stmt *stmt;
+    kas_sql_stmt *stmt;
     bool row;
     KAS_TRY(kas_sql_prepare(store, &stmt, sql, ""));
-    kas_status status = kas_sql_step(store, stmt, &row);
-    *out = status == KAS_OK && row ? sqlite3_column_int64(stmt, 0) : 0;
-    sqlite3_finalize(stmt);
+    kas_status status = kas_sql_step(stmt, &row);
+    *out = status == KAS_OK && row ? kas_sql_int(stmt, 0) : 0;
+    kas_sql_finish(stmt);
     return status;
 }
 
@@ -150,7 +128,7 @@ static kas_status make_schema(kas_store *store)
     return set_schema(store);
 }
 
-kas_status kas_store_identify(kas_store *store)
+kas_status kas_sqlite_identify(kas_store *store)
 {
     int64_t application, version;
     KAS_TRY(read_pragma(store, "PRAGMA application_id", &application));
@@ -175,7 +153,8 @@ kas_status kas_store_migrate(kas_store *store)
     if (store->schema == KAS_STORE_SCHEMA)
         return KAS_OK;
     if (store->schema == 1)
-        KAS_TRY(kas_sql_run(store, NULL, "ALTER TABLE study ADD COLUMN" CODE_VERSION, ""));
+        KAS_TRY(
+            kas_sql_run(store, NULL, "ALTER TABLE study ADD COLUMN" KAS_CODE_VERSION_COLUMN, ""));
     for (size_t i = 0; store->schema == 3 && i < sizeof new_columns / sizeof *new_columns; i++)
         KAS_TRY(kas_sql_run(store, NULL, new_columns[i], ""));
     for (size_t i = 0; store->schema < 3 && i < sizeof renew_tables / sizeof *renew_tables; i++)
@@ -187,14 +166,14 @@ kas_status kas_store_migrate(kas_store *store)
  * should be found now and not by candidate 900. */
 static kas_status check_pages(kas_store *store)
 {
-    sqlite3_stmt *stmt;
+    kas_sql_stmt *stmt;
     bool row;
     KAS_TRY(kas_sql_prepare(store, &stmt, "PRAGMA quick_check(1)", ""));
-    kas_status status = kas_sql_step(store, stmt, &row);
+    kas_status status = kas_sql_step(stmt, &row);
     char text[256] = "";
     if (status == KAS_OK && row)
         kas_sql_text(stmt, 0, text, sizeof text);
-    sqlite3_finalize(stmt);
+    kas_sql_finish(stmt);
     if (status == KAS_OK && strcmp(text, "ok") != 0)
         status = kas_fail(KAS_STORE,
                           "%s: the data base is damaged (%s); restore it from a backup, or try "
@@ -235,10 +214,10 @@ static kas_status set_journal(kas_store *store)
 
 static kas_status set_up(kas_store *store, kas_store_mode mode)
 {
-    if (sqlite3_create_function(store->db, "owner_gone", 1, SQLITE_UTF8, NULL, owner_gone, NULL,
-                                NULL) != SQLITE_OK ||
+    if (sqlite3_create_function(store->db, "kas_now", 0, SQLITE_UTF8, NULL, now, NULL, NULL) !=
+            SQLITE_OK ||
         sqlite3_busy_timeout(store->db, store->exclusive ? 2000 : BUSY_MS) != SQLITE_OK)
-        return kas_sql_fail(store, "sqlite3_create_function");
+        return kas_sqlite_fail(store, "sqlite3_create_function");
     if (mode == KAS_STORE_READ)
         return kas_store_identify(store);
     if (mode == KAS_STORE_WRITE)
@@ -246,8 +225,9 @@ static kas_status set_up(kas_store *store, kas_store_mode mode)
             kas_store_identify(store)); /* before the journal mode of a foreign file is changed */
     KAS_TRY(set_journal(store));
     if (mode == KAS_STORE_CREATE) {
-        KAS_TRY(kas_sql_begin(store));
-        KAS_TRY(kas_sql_end(store, make_schema(store)));
+        kas_status status;
+        KAS_SQL_TRANSACTION(store, status, make_schema(store));
+        KAS_TRY(status);
         KAS_TRY(kas_store_identify(store));
     }
     return check_pages(store);
@@ -267,6 +247,7 @@ kas_status kas_store_open_as(const char *path, kas_store_mode mode, bool network
     kas_store *store = calloc(1, sizeof *store);
     if (!store)
         return kas_fail(KAS_NO_MEMORY, "%s: out of memory", path);
+    store->backend = &kas_sqlite;
     snprintf(store->path, sizeof store->path, "%s", path);
     store->exclusive = mode != KAS_STORE_READ && network;
     int flags = SQLITE_OPEN_READWRITE | (mode == KAS_STORE_CREATE ? SQLITE_OPEN_CREATE : 0);
@@ -292,7 +273,7 @@ void kas_store_close(kas_store *store)
 {
     if (!store)
         return;
-    sqlite3_close(store->db);
+    store->backend->close(store);
     free(store);
 }
 

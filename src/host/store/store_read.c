@@ -52,7 +52,7 @@ void kas_work_list_free(kas_work *work, int count)
     free(work);
 }
 
-static kas_measured read_measured(sqlite3_stmt *stmt, int column, int ratio)
+static kas_measured read_measured(kas_sql_stmt *stmt, int column, int ratio)
 {
     return (kas_measured){.accuracy = kas_sql_double(stmt, column),
                           .latency = kas_sql_double(stmt, column + 1),
@@ -68,37 +68,37 @@ static kas_measured read_measured(sqlite3_stmt *stmt, int column, int ratio)
 }
 
 /* Copies a text of any length; NULL for none and for an empty one. */
-static kas_status copy_text(kas_store *store, sqlite3_stmt *stmt, int column, char **out)
+static kas_status copy_text(kas_store *store, kas_sql_stmt *stmt, int column, char **out)
 {
-    const unsigned char *text = sqlite3_column_text(stmt, column);
-    if (text && *text && !(*out = strdup((const char *)text)))
+    const char *text = kas_sql_chars(stmt, column);
+    if (text && *text && !(*out = strdup(text)))
         return kas_fail(KAS_NO_MEMORY, "%s: out of memory", store->path);
     return KAS_OK;
 }
 
-kas_status kas_work_read_row(kas_store *store, sqlite3_stmt *stmt, kas_work *out)
+kas_status kas_work_read_row(kas_store *store, kas_sql_stmt *stmt, kas_work *out)
 {
-    *out = (kas_work){.id = sqlite3_column_int64(stmt, 0),
-                      .index = sqlite3_column_int64(stmt, 2),
-                      .attempt = sqlite3_column_int64(stmt, 3),
+    *out = (kas_work){.id = kas_sql_int(stmt, 0),
+                      .index = kas_sql_int(stmt, 2),
+                      .attempt = kas_sql_int(stmt, 3),
                       .flops = kas_sql_double(stmt, 6),
                       .params = kas_sql_double(stmt, 7),
                       .conv_flops = kas_sql_double(stmt, 8),
                       .conv_params = kas_sql_double(stmt, 9),
-                      .lease = sqlite3_column_int(stmt, 12),
-                      .deaths = sqlite3_column_int(stmt, 13),
-                      .epochs = sqlite3_column_int(stmt, 14),
+                      .lease = (int)kas_sql_int(stmt, 12),
+                      .deaths = (int)kas_sql_int(stmt, 13),
+                      .epochs = (int)kas_sql_int(stmt, 14),
                       .created = kas_sql_double(stmt, 15),
                       .started = kas_sql_double(stmt, 16),
                       .ended = kas_sql_double(stmt, 17),
                       .measured = read_measured(stmt, 18, 36),
-                      .seed = sqlite3_column_int64(stmt, 26),
-                      .generation = sqlite3_column_int(stmt, 27),
-                      .rung = sqlite3_column_int(stmt, 30),
+                      .seed = kas_sql_int(stmt, 26),
+                      .generation = (int)kas_sql_int(stmt, 27),
+                      .rung = (int)kas_sql_int(stmt, 30),
                       .predicted = kas_sql_double(stmt, 31),
-                      .answers = sqlite3_column_int(stmt, 33) != 0,
+                      .answers = kas_sql_int(stmt, 33) != 0,
                       .processor = kas_sql_double(stmt, 35)};
-    int kind = sqlite3_column_int(stmt, 1);
+    const int kind = (int)kas_sql_int(stmt, 1);
     char state[32];
     kas_sql_text(stmt, 10, state, sizeof state);
     if (kind < 0 || kind > KAS_WORK_TURNS || !kas_work_state_parse(state, &out->state))
@@ -129,7 +129,7 @@ kas_status kas_store_list(kas_store *store, kas_work **out, int *count)
 {
     *out = NULL;
     *count = 0;
-    sqlite3_stmt *stmt;
+    kas_sql_stmt *stmt;
     KAS_TRY(kas_store_identify(store)); /* another process may have migrated it */
     KAS_TRY(kas_sql_prepare(store, &stmt,
                             store->schema < 3    ? KAS_WORK_SELECT_2 " ORDER BY kind, k"
@@ -138,7 +138,7 @@ kas_status kas_store_list(kas_store *store, kas_work **out, int *count)
                             ""));
     kas_status status = KAS_OK;
     for (bool row = true; status == KAS_OK;) {
-        status = kas_sql_step(store, stmt, &row);
+        status = kas_sql_step(stmt, &row);
         if (status != KAS_OK || !row)
             break;
         if (!grow((void **)out, *count, sizeof **out))
@@ -146,7 +146,7 @@ kas_status kas_store_list(kas_store *store, kas_work **out, int *count)
         else
             status = kas_work_read_row(store, stmt, &(*out)[(*count)++]);
     }
-    sqlite3_finalize(stmt);
+    kas_sql_finish(stmt);
     if (status != KAS_OK) {
         kas_work_list_free(*out, *count);
         *out = NULL;
@@ -159,7 +159,7 @@ kas_status kas_store_epochs(kas_store *store, int64_t id, kas_epoch **out, int *
 {
     *out = NULL;
     *count = 0;
-    sqlite3_stmt *stmt;
+    kas_sql_stmt *stmt;
     KAS_TRY(
         kas_sql_prepare(store, &stmt,
                         "SELECT epoch, train_loss, train_accuracy, validation_loss,"
@@ -167,21 +167,21 @@ kas_status kas_store_epochs(kas_store *store, int64_t id, kas_epoch **out, int *
                         "i", id));
     kas_status status = KAS_OK;
     for (bool row = true; status == KAS_OK;) {
-        status = kas_sql_step(store, stmt, &row);
+        status = kas_sql_step(stmt, &row);
         if (status != KAS_OK || !row)
             break;
         if (!grow((void **)out, *count, sizeof **out)) {
             status = kas_fail(KAS_NO_MEMORY, "%s: out of memory", store->path);
             break;
         }
-        (*out)[(*count)++] = (kas_epoch){.epoch = sqlite3_column_int(stmt, 0),
+        (*out)[(*count)++] = (kas_epoch){.epoch = (int)kas_sql_int(stmt, 0),
                                          .train_loss = kas_sql_double(stmt, 1),
                                          .train_accuracy = kas_sql_double(stmt, 2),
                                          .validation_loss = kas_sql_double(stmt, 3),
                                          .validation_accuracy = kas_sql_double(stmt, 4),
                                          .seconds = kas_sql_double(stmt, 5)};
     }
-    sqlite3_finalize(stmt);
+    kas_sql_finish(stmt);
     if (status != KAS_OK) {
         free(*out);
         *out = NULL;

@@ -13,12 +13,8 @@ void kas_study_clear(kas_study *study)
 
 static kas_status begin_now(kas_store *store, const kas_study *study, bool *created)
 {
-    sqlite3_stmt *stmt;
     bool exists;
-    KAS_TRY(kas_sql_prepare(store, &stmt, "SELECT 1 FROM study", ""));
-    const kas_status status = kas_sql_step(store, stmt, &exists);
-    sqlite3_finalize(stmt);
-    KAS_TRY(status);
+    KAS_TRY(kas_sql_has_row(store, "SELECT 1 FROM study", &exists));
     *created = !exists;
     if (exists)
         return KAS_OK;
@@ -26,37 +22,38 @@ static kas_status begin_now(kas_store *store, const kas_study *study, bool *crea
     return kas_sql_run(
         store, NULL,
         "INSERT INTO study (id, options, options_digest, dataset_digest, dataset_path,"
-        " sampler_version, code_version, seed, created) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)",
-        "ttttitid", study->options, study->options_digest, study->dataset_digest,
+        " sampler_version, code_version, seed, created) VALUES (1, ?, ?, ?, ?, ?, ?, ?, kas_now())",
+        "ttttiti", study->options, study->options_digest, study->dataset_digest,
         study->dataset_path, (int64_t)study->sampler_version, study->code_version,
-        (int64_t)study->seed, kas_store_now());
+        (int64_t)study->seed);
 }
 
 kas_status kas_store_begin_study(kas_store *store, const kas_study *study, bool *created)
 {
     KAS_TRY(kas_sql_durable(store, true));
-    KAS_TRY(kas_sql_begin(store));
-    return kas_sql_end(store, begin_now(store, study, created));
+    kas_status status;
+    KAS_SQL_TRANSACTION(store, status, begin_now(store, study, created));
+    return status;
 }
 
-static kas_status read_study(kas_store *store, sqlite3_stmt *stmt, kas_study *out)
+static kas_status read_study(kas_store *store, kas_sql_stmt *stmt, kas_study *out)
 {
     bool row;
-    KAS_TRY(kas_sql_step(store, stmt, &row));
+    KAS_TRY(kas_sql_step(stmt, &row));
     if (!row)
         return kas_fail(KAS_STORE,
                         "%s: no study in it: the search ended before it began; run `kas-gpu "
                         "search` with this --study again",
                         store->path);
-    const unsigned char *options = sqlite3_column_text(stmt, 0);
-    out->options = options ? strdup((const char *)options) : NULL;
+    const char *options = kas_sql_chars(stmt, 0);
+    out->options = options ? strdup(options) : NULL;
     if (!out->options)
         return kas_fail(KAS_NO_MEMORY, "%s: out of memory", store->path);
     kas_sql_text(stmt, 1, out->options_digest, sizeof out->options_digest);
     kas_sql_text(stmt, 2, out->dataset_digest, sizeof out->dataset_digest);
     kas_sql_text(stmt, 3, out->dataset_path, sizeof out->dataset_path);
-    out->sampler_version = sqlite3_column_int(stmt, 4);
-    out->seed = (uint64_t)sqlite3_column_int64(stmt, 5);
+    out->sampler_version = (int)kas_sql_int(stmt, 4);
+    out->seed = (uint64_t)kas_sql_int(stmt, 5);
     out->created = kas_sql_double(stmt, 6);
     out->busy_seconds = kas_sql_double(stmt, 7);
     kas_sql_text(stmt, 8, out->device, sizeof out->device);
@@ -70,14 +67,14 @@ kas_status kas_store_get_study(kas_store *store, kas_study *out)
     "SELECT options, options_digest, dataset_digest, dataset_path, sampler_version, seed,"         \
     " created, busy_seconds, device, "
     *out = (kas_study){0};
-    sqlite3_stmt *stmt;
+    kas_sql_stmt *stmt;
     KAS_TRY(kas_store_identify(store)); /* another process may have migrated it */
     KAS_TRY(kas_sql_prepare(
         store, &stmt,
         store->schema == 1 ? COLUMNS "'' FROM study" : COLUMNS "code_version FROM study", ""));
 #undef COLUMNS
     kas_status status = read_study(store, stmt, out);
-    sqlite3_finalize(stmt);
+    kas_sql_finish(stmt);
     return status;
 }
 
@@ -124,8 +121,9 @@ static kas_status revise_now(kas_store *store, kas_study_revision *revise, void 
 kas_status kas_store_revise(kas_store *store, kas_study_revision *revise, void *context)
 {
     KAS_TRY(kas_sql_durable(store, true));
-    KAS_TRY(kas_sql_begin(store)); /* IMMEDIATE: no other process writes from here on */
-    return kas_sql_end(store, revise_now(store, revise, context));
+    kas_status status;
+    KAS_SQL_TRANSACTION(store, status, revise_now(store, revise, context));
+    return status;
 }
 
 kas_status kas_store_add_busy(kas_store *store, double seconds)

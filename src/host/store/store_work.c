@@ -1,7 +1,10 @@
 /* Changes work items: claim, renew, record, finish, release. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "host/core/clock.h"
+#include "host/store/owner.h"
 #include "host/store/sql.h"
 #include "host/store/work_row.h"
 
@@ -9,19 +12,19 @@ static kas_status insert(kas_store *store, const kas_work *work, bool *added)
 {
     int changed = 0;
     const bool slow = kas_work_discarded(work->state);
-    const double now = kas_store_now();
     KAS_TRY(kas_sql_run(
         store, &changed,
-        "INSERT OR IGNORE INTO work (kind, k, seed, attempt, name, kernel, flops, params,"
+        "INSERT INTO work (kind, k, seed, attempt, name, kernel, flops, params,"
         " conv_flops, conv_params, generation, origin, parents, predicted, gains, answers, state,"
         " reason, created, ended)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        "iiiittddddittdtittdd", (int64_t)work->kind, work->index, work->seed, work->attempt,
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+        " kas_now(), ? * kas_now()) ON CONFLICT DO NOTHING",
+        "iiiittddddittdtittd", (int64_t)work->kind, work->index, work->seed, work->attempt,
         work->name, work->kernel, work->flops, work->params, work->conv_flops, work->conv_params,
         (int64_t)work->generation, work->origin, work->parents,
         work->predicted > 0 ? work->predicted : NAN, work->gains ? work->gains : "",
         (int64_t)work->answers, kas_work_state_name(slow ? work->state : KAS_WORK_QUEUED),
-        slow ? work->reason : "", now, slow ? now : NAN));
+        slow ? work->reason : "", slow ? 1 : NAN));
     *added = changed == 1;
     return KAS_OK;
 }
@@ -32,8 +35,36 @@ kas_status kas_store_add(kas_store *store, const kas_work *work, bool *added)
     return insert(store, work, added);
 }
 
-#define CLAIMABLE                                                                                  \
-    " AND (state = 'queued' OR (state = 'running' AND (lease_until < ? OR owner_gone(owner))))"
+/* Ends the leases of processes of this machine that are gone. It looks at most once a second. */
+static kas_status void_leases(kas_store *store)
+{
+    kas_sql_stmt *stmt;
+    bool row = true;
+    char gone[KAS_OWNER_SIZE + 16] = "";
+    const double now = kas_monotonic();
+    if (store->looked > 0 && now < store->looked + 1)
+        return KAS_OK;
+    KAS_TRY(kas_sql_prepare(store, &stmt, "SELECT DISTINCT owner FROM work WHERE state = 'running'",
+                            ""));
+    kas_status status = kas_sql_step(stmt, &row);
+    while (status == KAS_OK && row && !*gone) {
+        const char *owner = kas_sql_chars(stmt, 0);
+        if (owner && kas_owner_is_gone(owner))
+            snprintf(gone, sizeof gone, "%s", owner);
+        status = kas_sql_step(stmt, &row);
+    }
+    kas_sql_finish(stmt);
+    KAS_TRY(status);
+    if (!*gone) {
+        store->looked = now;
+        return KAS_OK;
+    }
+    KAS_TRY(kas_sql_run(store, NULL,
+                        "UPDATE work SET owner = '', lease_until = 0 WHERE owner = ?"
+                        " AND state = 'running'",
+                        "t", gone));
+    return void_leases(store); /* there may be more of them */
+}
 
 /* The item to be claimed: the first of a kind below a limit, or one by its id. */
 typedef struct wanted {
@@ -42,50 +73,61 @@ typedef struct wanted {
     int64_t id; /* 0: any */
 } wanted;
 
-static kas_status find_claimable(kas_store *store, const wanted *want, double now, kas_work *out,
-                                 bool *found)
+/* On a server an item that another process claims at this moment is passed over. */
+#define CLAIM(which, skip)                                                                         \
+    "UPDATE work SET state = 'running', lease = lease + 1, owner = ?, lease_until = kas_now() + "  \
+    "?,"                                                                                           \
+    " started = coalesce(started, kas_now()) WHERE id = (SELECT id FROM work WHERE " which         \
+    " AND (state = 'queued' OR (state = 'running' AND lease_until < kas_now()))"                   \
+    " ORDER BY k, seed LIMIT 1" skip ") RETURNING " KAS_WORK_ALL
+#define CLAIM_FIRST(skip) CLAIM("kind = ? AND k < ?", skip)
+#define CLAIM_ITEM(skip) CLAIM("id = ?", skip)
+#define SKIP " FOR UPDATE SKIP LOCKED"
+
+static kas_status start_claim(kas_store *store, const wanted *want, const char *owner,
+                              double seconds, kas_sql_stmt **out)
 {
-    sqlite3_stmt *stmt;
     if (want->id)
-        KAS_TRY(kas_sql_prepare(store, &stmt, KAS_WORK_SELECT " WHERE id = ?" CLAIMABLE, "id",
-                                want->id, now));
-    else
-        KAS_TRY(kas_sql_prepare(store, &stmt,
-                                KAS_WORK_SELECT " WHERE kind = ? AND (? < 0 OR k < ?)" CLAIMABLE
-                                                " ORDER BY k, seed LIMIT 1",
-                                "iiid", (int64_t)want->kind, want->limit, want->limit, now));
-    kas_status status = kas_sql_step(store, stmt, found);
+        return kas_sql_prepare(store, out, store->server ? CLAIM_ITEM(SKIP) : CLAIM_ITEM(""), "tdi",
+                               owner, seconds, want->id);
+    return kas_sql_prepare(store, out, store->server ? CLAIM_FIRST(SKIP) : CLAIM_FIRST(""), "tdii",
+                           owner, seconds, (int64_t)want->kind,
+                           want->limit < 0 ? INT64_MAX : want->limit);
+}
+
+/* Each claim on a server has an owner's text of its own. When the connection is lost, it is unknown
+ * whether the claim was made, and it is repeated: what was claimed twice goes back to the queue. */
+static kas_status claim_once(kas_store *store, const wanted *want, const char *owner,
+                             double seconds, kas_work *out, bool *found)
+{
+    kas_sql_stmt *stmt;
+    bool more = true;
+    char own[KAS_OWNER_SIZE + 16];
+    snprintf(own, sizeof own, store->server ? "%s|%d" : "%s", owner, store->claims++);
+    KAS_TRY(start_claim(store, want, own, seconds, &stmt));
+    const bool repeated = store->repeated;
+    kas_status status = kas_sql_step(stmt, found);
     if (status == KAS_OK && *found)
         status = kas_work_read_row(store, stmt, out);
-    sqlite3_finalize(stmt);
+    if (status == KAS_OK && *found)
+        status = kas_sql_step(stmt, &more); /* to its end, where it is committed */
+    kas_sql_finish(stmt);
+    if (status == KAS_OK && repeated)
+        status = kas_sql_run(store, NULL,
+                             "UPDATE work SET state = 'queued', owner = '' WHERE owner = ?"
+                             " AND id <> ? AND state = 'running'",
+                             "ti", own, *found ? out->id : 0);
     return status;
 }
 
 static kas_status claim(kas_store *store, const wanted *want, const char *owner, double seconds,
                         kas_work *out, bool *found)
 {
-    double now = kas_store_now();
-    KAS_TRY(find_claimable(store, want, now, out, found));
-    if (!*found)
-        return KAS_OK;
-    out->state = KAS_WORK_RUNNING;
-    out->lease++;
-    if (isnan(out->started))
-        out->started = now;
-    return kas_sql_run(store, NULL,
-                       "UPDATE work SET state = 'running', lease = ?, owner = ?, lease_until = ?,"
-                       " started = ? WHERE id = ?",
-                       "itddi", (int64_t)out->lease, owner, now + seconds, out->started, out->id);
-}
-
-static kas_status claim_in_transaction(kas_store *store, const wanted *want, const char *owner,
-                                       double seconds, kas_work *out, bool *found)
-{
     *out = (kas_work){0};
     *found = false;
     KAS_TRY(kas_sql_durable(store, true));
-    KAS_TRY(kas_sql_begin(store));
-    kas_status status = kas_sql_end(store, claim(store, want, owner, seconds, out, found));
+    KAS_TRY(void_leases(store));
+    const kas_status status = claim_once(store, want, owner, seconds, out, found);
     if (status != KAS_OK) {
         kas_work_clear(out);
         *found = false;
@@ -97,27 +139,41 @@ kas_status kas_store_claim(kas_store *store, kas_work_kind kind, int64_t index_l
                            const char *owner, double lease_seconds, kas_work *out, bool *found)
 {
     const wanted want = {.kind = kind, .limit = index_limit};
-    return claim_in_transaction(store, &want, owner, lease_seconds, out, found);
+    return claim(store, &want, owner, lease_seconds, out, found);
 }
 
 kas_status kas_store_claim_item(kas_store *store, int64_t id, const char *owner,
                                 double lease_seconds, kas_work *out, bool *found)
 {
     const wanted want = {.id = id};
-    return claim_in_transaction(store, &want, owner, lease_seconds, out, found);
+    return claim(store, &want, owner, lease_seconds, out, found);
 }
 
 #define MINE " WHERE id = ? AND lease = ? AND state = 'running'"
+
+/* Finds out whether a report about an item counted. One that was repeated after a lost connection
+ * may have counted the first time: nobody else has claimed the item then. */
+static kas_status is_held(kas_store *store, int changed, int64_t id, int lease, bool *held)
+{
+    *held = changed == 1;
+    if (*held || !store->repeated)
+        return KAS_OK;
+    kas_sql_stmt *stmt;
+    KAS_TRY(kas_sql_prepare(store, &stmt, "SELECT 1 FROM work WHERE id = ? AND lease = ?", "ii", id,
+                            (int64_t)lease));
+    const kas_status status = kas_sql_step(stmt, held);
+    kas_sql_finish(stmt);
+    return status;
+}
 
 kas_status kas_store_renew(kas_store *store, int64_t id, int lease, double lease_seconds,
                            bool *held)
 {
     int changed = 0;
     KAS_TRY(kas_sql_durable(store, false));
-    KAS_TRY(kas_sql_run(store, &changed, "UPDATE work SET lease_until = ?" MINE, "dii",
-                        kas_store_now() + lease_seconds, id, (int64_t)lease));
-    *held = changed == 1;
-    return KAS_OK;
+    KAS_TRY(kas_sql_run(store, &changed, "UPDATE work SET lease_until = kas_now() + ?" MINE, "dii",
+                        lease_seconds, id, (int64_t)lease));
+    return is_held(store, changed, id, lease, held);
 }
 
 kas_status kas_store_record_epoch(kas_store *store, int64_t id, int lease, const kas_epoch *epoch,
@@ -126,14 +182,18 @@ kas_status kas_store_record_epoch(kas_store *store, int64_t id, int lease, const
     int changed = 0;
     KAS_TRY(kas_sql_durable(store, false));
     KAS_TRY(kas_sql_run(store, &changed,
-                        "INSERT OR REPLACE INTO epoch (work, epoch, train_loss, train_accuracy,"
+                        "INSERT INTO epoch (work, epoch, train_loss, train_accuracy,"
                         " validation_loss, validation_accuracy, seconds)"
-                        " SELECT id, ?, ?, ?, ?, ?, ? FROM work" MINE,
+                        " SELECT id, ?, ?, ?, ?, ?, ? FROM work" MINE
+                        " ON CONFLICT (work, epoch) DO UPDATE SET train_loss = excluded.train_loss,"
+                        " train_accuracy = excluded.train_accuracy,"
+                        " validation_loss = excluded.validation_loss,"
+                        " validation_accuracy = excluded.validation_accuracy,"
+                        " seconds = excluded.seconds",
                         "idddddii", (int64_t)epoch->epoch, epoch->train_loss, epoch->train_accuracy,
                         epoch->validation_loss, epoch->validation_accuracy, epoch->seconds, id,
                         (int64_t)lease));
-    *held = changed == 1;
-    return KAS_OK;
+    return is_held(store, changed, id, lease, held);
 }
 
 #define SET_MEASURED                                                                               \
@@ -156,8 +216,7 @@ kas_status kas_store_record_measured(kas_store *store, int64_t id, int lease,
     KAS_TRY(kas_sql_durable(store, true));
     KAS_TRY(kas_sql_run(store, &changed, "UPDATE work SET " SET_MEASURED MINE, MEASURED_TYPES "ii",
                         MEASURED(measured), id, (int64_t)lease));
-    *held = changed == 1;
-    return KAS_OK;
+    return is_held(store, changed, id, lease, held);
 }
 
 kas_status kas_store_record_gains(kas_store *store, int64_t id, int lease, const char *gains,
@@ -167,8 +226,7 @@ kas_status kas_store_record_gains(kas_store *store, int64_t id, int lease, const
     KAS_TRY(kas_sql_durable(store, true));
     KAS_TRY(kas_sql_run(store, &changed, "UPDATE work SET gains = ?" MINE, "tii", gains, id,
                         (int64_t)lease));
-    *held = changed == 1;
-    return KAS_OK;
+    return is_held(store, changed, id, lease, held);
 }
 
 kas_status kas_store_add_processor(kas_store *store, int64_t id, int lease, double seconds,
@@ -179,8 +237,7 @@ kas_status kas_store_add_processor(kas_store *store, int64_t id, int lease, doub
     KAS_TRY(kas_sql_run(store, &changed,
                         "UPDATE work SET processor = coalesce(processor, 0) + ?" MINE, "dii",
                         seconds, id, (int64_t)lease));
-    *held = changed == 1;
-    return KAS_OK;
+    return is_held(store, changed, id, lease, held);
 }
 
 kas_status kas_store_record_correct(kas_store *store, int64_t id, int lease, const char *correct,
@@ -190,8 +247,7 @@ kas_status kas_store_record_correct(kas_store *store, int64_t id, int lease, con
     KAS_TRY(kas_sql_durable(store, true));
     KAS_TRY(kas_sql_run(store, &changed, "UPDATE work SET correct = ?" MINE, "tii", correct, id,
                         (int64_t)lease));
-    *held = changed == 1;
-    return KAS_OK;
+    return is_held(store, changed, id, lease, held);
 }
 
 kas_status kas_store_pause(kas_store *store, int64_t id, int lease, const kas_measured *measured,
@@ -202,8 +258,7 @@ kas_status kas_store_pause(kas_store *store, int64_t id, int lease, const kas_me
     KAS_TRY(kas_sql_run(store, &changed,
                         "UPDATE work SET state = 'waiting', owner = ''," SET_MEASURED MINE,
                         MEASURED_TYPES "ii", MEASURED(measured), id, (int64_t)lease));
-    *held = changed == 1;
-    return KAS_OK;
+    return is_held(store, changed, id, lease, held);
 }
 
 static kas_status settle(kas_store *store, const kas_settled *list, int count)
@@ -211,12 +266,12 @@ static kas_status settle(kas_store *store, const kas_settled *list, int count)
     for (int i = 0; i < count; i++) {
         const kas_settled *one = &list[i];
         const bool up = one->promoted;
-        KAS_TRY(kas_sql_run(store, NULL,
-                            "UPDATE work SET state = ?, rung = rung + ?, reason = ?, ended = ?"
-                            " WHERE id = ? AND rung = ? AND state = 'waiting'",
-                            "titdii", up ? "queued" : "not-promoted", (int64_t)up,
-                            up || !one->reason ? "" : one->reason, up ? NAN : kas_store_now(),
-                            one->id, (int64_t)one->rung));
+        KAS_TRY(kas_sql_run(
+            store, NULL,
+            "UPDATE work SET state = ?, rung = rung + ?, reason = ?, ended = ? * kas_now()"
+            " WHERE id = ? AND rung = ? AND state = 'waiting'",
+            "titdii", up ? "queued" : "not-promoted", (int64_t)up,
+            up || !one->reason ? "" : one->reason, up ? NAN : 1, one->id, (int64_t)one->rung));
     }
     return KAS_OK;
 }
@@ -224,8 +279,9 @@ static kas_status settle(kas_store *store, const kas_settled *list, int count)
 kas_status kas_store_settle(kas_store *store, const kas_settled *list, int count)
 {
     KAS_TRY(kas_sql_durable(store, true));
-    KAS_TRY(kas_sql_begin(store));
-    return kas_sql_end(store, settle(store, list, count));
+    kas_status status;
+    KAS_SQL_TRANSACTION(store, status, settle(store, list, count));
+    return status;
 }
 
 kas_status kas_store_finish(kas_store *store, int64_t id, int lease, kas_work_state state,
@@ -238,11 +294,10 @@ kas_status kas_store_finish(kas_store *store, int64_t id, int lease, kas_work_st
     KAS_TRY(kas_sql_durable(store, true));
     KAS_TRY(kas_sql_run(
         store, &changed,
-        "UPDATE work SET state = ?, reason = ?, ended = ?, owner = ''," SET_MEASURED MINE,
-        "ttd" MEASURED_TYPES "ii", kas_work_state_name(state), reason ? reason : "",
-        kas_store_now(), MEASURED(measured), id, (int64_t)lease));
-    *held = changed == 1;
-    return KAS_OK;
+        "UPDATE work SET state = ?, reason = ?, ended = kas_now(), owner = ''," SET_MEASURED MINE,
+        "tt" MEASURED_TYPES "ii", kas_work_state_name(state), reason ? reason : "",
+        MEASURED(measured), id, (int64_t)lease));
+    return is_held(store, changed, id, lease, held);
 }
 
 kas_status kas_store_release(kas_store *store, int64_t id, int lease, bool failed, bool *held)
@@ -252,8 +307,7 @@ kas_status kas_store_release(kas_store *store, int64_t id, int lease, bool faile
     KAS_TRY(kas_sql_run(store, &changed,
                         "UPDATE work SET state = 'queued', owner = '', deaths = deaths + ?" MINE,
                         "iii", (int64_t)failed, id, (int64_t)lease));
-    *held = changed == 1;
-    return KAS_OK;
+    return is_held(store, changed, id, lease, held);
 }
 
 static kas_status requeue(kas_store *store, const kas_work *work)
@@ -273,8 +327,9 @@ static kas_status requeue(kas_store *store, const kas_work *work)
 kas_status kas_store_requeue(kas_store *store, const kas_work *work)
 {
     KAS_TRY(kas_sql_durable(store, true));
-    KAS_TRY(kas_sql_begin(store));
-    return kas_sql_end(store, requeue(store, work));
+    kas_status status;
+    KAS_SQL_TRANSACTION(store, status, requeue(store, work));
+    return status;
 }
 
 /* ---- final trainings ------------------------------------------------------------------------- */
@@ -282,28 +337,28 @@ kas_status kas_store_requeue(kas_store *store, const kas_work *work)
 /* Returns whether best/ has the weights of candidate `index`: those of the last answer. */
 static kas_status has_best_weights(kas_store *store, int64_t index, bool *has)
 {
-    sqlite3_stmt *stmt;
+    kas_sql_stmt *stmt;
     bool row;
     KAS_TRY(kas_sql_prepare(store, &stmt,
-                            "SELECT k FROM work WHERE kind = ? AND answers AND seed = 0"
-                            " ORDER BY ended DESC LIMIT 1",
+                            "SELECT k FROM work WHERE kind = ? AND answers <> 0 AND seed = 0"
+                            " AND ended IS NOT NULL ORDER BY ended DESC LIMIT 1",
                             "i", (int64_t)KAS_WORK_EARLIER_FINAL));
-    const kas_status status = kas_sql_step(store, stmt, &row);
-    *has = status == KAS_OK && row && sqlite3_column_int64(stmt, 0) == index;
-    sqlite3_finalize(stmt);
+    const kas_status status = kas_sql_step(stmt, &row);
+    *has = status == KAS_OK && row && kas_sql_int(stmt, 0) == index;
+    kas_sql_finish(stmt);
     return status;
 }
 
 static kas_status find_earlier(kas_store *store, const kas_work *work, int64_t *id)
 {
-    sqlite3_stmt *stmt;
+    kas_sql_stmt *stmt;
     bool row;
     KAS_TRY(kas_sql_prepare(store, &stmt,
                             "SELECT id FROM work WHERE kind = ? AND k = ? AND seed = ?", "iii",
                             (int64_t)KAS_WORK_EARLIER_FINAL, work->index, work->seed));
-    const kas_status status = kas_sql_step(store, stmt, &row);
-    *id = status == KAS_OK && row ? sqlite3_column_int64(stmt, 0) : 0;
-    sqlite3_finalize(stmt);
+    const kas_status status = kas_sql_step(stmt, &row);
+    *id = status == KAS_OK && row ? kas_sql_int(stmt, 0) : 0;
+    kas_sql_finish(stmt);
     return status;
 }
 
@@ -335,6 +390,7 @@ static kas_status add_finals(kas_store *store, const kas_work *list, int count)
 kas_status kas_store_add_finals(kas_store *store, const kas_work *list, int count)
 {
     KAS_TRY(kas_sql_durable(store, true));
-    KAS_TRY(kas_sql_begin(store));
-    return kas_sql_end(store, add_finals(store, list, count));
+    kas_status status;
+    KAS_SQL_TRANSACTION(store, status, add_finals(store, list, count));
+    return status;
 }

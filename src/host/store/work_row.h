@@ -6,21 +6,22 @@
 
 /* Select the columns in the order that kas_work_read_row expects: from a file of the present
  * schema, and from those of older ones, with what their rows mean in the present one. */
-#define KAS_WORK_SELECT                                                                            \
-    KAS_WORK_COLUMNS KAS_WORK_COLUMNS_3 ", processor, ratio, ratio_low, ratio_high FROM work"
-#define KAS_WORK_SELECT_3 KAS_WORK_COLUMNS KAS_WORK_COLUMNS_3 ", NULL, NULL, NULL, NULL FROM work"
+#define KAS_WORK_ALL KAS_WORK_COLUMNS KAS_WORK_COLUMNS_3 ", processor, ratio, ratio_low, ratio_high"
+#define KAS_WORK_SELECT "SELECT " KAS_WORK_ALL " FROM work"
+#define KAS_WORK_SELECT_3                                                                          \
+    "SELECT " KAS_WORK_COLUMNS KAS_WORK_COLUMNS_3 ", NULL, NULL, NULL, NULL FROM work"
 #define KAS_WORK_SELECT_2                                                                          \
-    KAS_WORK_COLUMNS                                                                               \
+    "SELECT " KAS_WORK_COLUMNS                                                                     \
     ", 0, 0, '', '', 0, NULL, '', kind IN (2, 4), '', NULL, NULL, NULL, NULL FROM work"
 #define KAS_WORK_COLUMNS_3                                                                         \
     ", seed, generation, origin, parents, rung, predicted, gains, answers, correct"
 #define KAS_WORK_COLUMNS                                                                           \
-    "SELECT id, kind, k, attempt, name, kernel, flops, params, conv_flops, conv_params, state,"    \
+    "id, kind, k, attempt, name, kernel, flops, params, conv_flops, conv_params, state,"           \
     " reason, lease, deaths, (SELECT count(*) FROM epoch WHERE epoch.work = work.id), created,"    \
     " started, ended, accuracy, latency, latency_iqr, step_seconds, compile_seconds, memory,"      \
     " output_std_min, output_std_max"
 
 /* Reads the current row of `stmt`. The caller frees *out with kas_work_clear. */
-kas_status kas_work_read_row(kas_store *store, sqlite3_stmt *stmt, kas_work *out);
+kas_status kas_work_read_row(kas_store *store, kas_sql_stmt *stmt, kas_work *out);
 
 #endif
