@@ -4,7 +4,7 @@
 
 #include "host/leaderboard/finals.h"
 #include "host/leaderboard/objective.h"
-#include "host/study/study_dir.h"
+#include "host/study/study_store.h"
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -71,10 +71,8 @@ kas_status kas_study_view_read(const char *study, kas_study_view *v)
 
 kas_status kas_study_view_open(const char *study, kas_study_view *out)
 {
-    char path[KAS_STUDY_PATH];
     *out = (kas_study_view){0};
-    KAS_TRY(kas_study_path(study, "study.db", path));
-    KAS_TRY(kas_store_open(path, KAS_STORE_READ, &out->store));
+    KAS_TRY(kas_study_open(study, KAS_STORE_READ, &out->store));
     return kas_study_view_read(study, out);
 }
 

@@ -10,6 +10,7 @@
 #include "host/leaderboard/publish.h"
 #include "host/net/targets.h"
 #include "host/study/study_dir.h"
+#include "host/study/study_store.h"
 
 enum { KERNEL_BYTES = 1 << 20, MODEL_BYTES = 1 << 20, MODEL_DEPTH = 8 };
 
@@ -214,10 +215,8 @@ static kas_status from_store(const char *study, int candidate, kas_export_model 
     kas_study record = {0};
     kas_work *work = NULL;
     int count = 0;
-    char path[KAS_STUDY_PATH];
     kas_status status = KAS_OK;
-    KAS_TRY_GOTO(kas_study_path(study, "study.db", path), done);
-    KAS_TRY_GOTO(kas_store_open(path, KAS_STORE_READ, &store), done);
+    KAS_TRY_GOTO(kas_study_open(study, KAS_STORE_READ, &store), done);
     KAS_TRY_GOTO(kas_store_get_study(store, &record), done);
     KAS_TRY_GOTO(kas_store_list(store, &work, &count), done);
     const kas_work *found;

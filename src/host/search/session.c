@@ -15,6 +15,7 @@
 #include "host/space/sample/sampler.h"
 #include "host/strategy/first.h"
 #include "host/strategy/from.h"
+#include "host/study/study_store.h"
 
 enum { PROPOSE_GENERATION = 8 }; /* random candidates, half of which a program proposes */
 
@@ -389,7 +390,8 @@ static kas_status open_store(kas_session *s, const kas_search_options *asked,
     KAS_TRY(kas_study_path(s->study, "study.db", path));
     if (!kas_file_exists(path))
         KAS_TRY(pin_machine(s, machine));
-    KAS_TRY(kas_store_open(path, KAS_STORE_CREATE, &s->store));
+    KAS_TRY(kas_study_choose_store(s->study, s->place));
+    KAS_TRY(kas_study_open(s->study, KAS_STORE_CREATE, &s->store));
     KAS_TRY(kas_code_version(s->code_version));
     KAS_TRY(describe(s, &study));
     kas_status status = kas_store_begin_study(s->store, &study, &s->created);
@@ -413,12 +415,10 @@ static void take_reading(const kas_session_request *request, kas_session *s)
  * set is opened; faults of the study are reported when its store is opened later. */
 static bool study_streams(const char *study)
 {
-    char path[KAS_STUDY_PATH];
     kas_store *store;
     kas_study stored;
     kas_search_options options = {.stream = false};
-    if (kas_study_path(study, "study.db", path) != KAS_OK || !kas_file_exists(path) ||
-        kas_store_open(path, KAS_STORE_READ, &store) != KAS_OK)
+    if (!kas_study_exists(study) || kas_study_open(study, KAS_STORE_READ, &store) != KAS_OK)
         return false;
     if (kas_store_get_study(store, &stored) == KAS_OK) {
         if (kas_search_options_read(study, stored.options, &options) != KAS_OK)
@@ -433,6 +433,7 @@ kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_s
 {
     *out = (kas_session){.search = request->search,
                          .init = request->init,
+                         .place = request->store,
                          .may_grow = request->may_grow,
                          .asking = {.command = request->propose}};
     take_reading(request, out);
@@ -480,10 +481,8 @@ kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_s
 
 static kas_status read_stored(const char *study, kas_session *out)
 {
-    char path[KAS_STUDY_PATH];
     kas_study stored;
-    KAS_TRY(kas_study_path(study, "study.db", path));
-    KAS_TRY(kas_store_open(path, KAS_STORE_WRITE, &out->store));
+    KAS_TRY(kas_study_open(study, KAS_STORE_WRITE, &out->store));
     KAS_TRY(kas_store_get_study(out->store, &stored));
     kas_status status = kas_search_options_read(study, stored.options, &out->search);
     snprintf(out->dataset, sizeof out->dataset, "%s", stored.dataset_path);

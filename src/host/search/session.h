@@ -18,6 +18,7 @@ enum { KAS_AHEAD_CUDA = 4 };
 
 typedef struct kas_session_request {
     const char *study;         /* folder; "" = ./studies/<net>-<data set>-<seed> */
+    const char *store;         /* of a study that begins (study/study_store.h); NULL = none given */
     const char *dataset;       /* NULL: the study's */
     kas_search_options search; /* device and threads are filled in; resume ignores it */
     const char *net;           /* a name, or the path of a network file; NULL = search.net */
@@ -46,8 +47,9 @@ typedef struct kas_session_request {
 typedef struct kas_session {
     char study[KAS_STUDY_PATH], dataset[KAS_STUDY_PATH];
     kas_search_options search;
-    const char *init; /* from the request, like may_grow, stream and read_threads */
-    kas_buf from;     /* text of STUDY/from.json; empty = none */
+    const char *place; /* `store` of the request */
+    const char *init;  /* from the request, like may_grow, stream and read_threads */
+    kas_buf from;      /* text of STUDY/from.json; empty = none */
     bool may_grow, stream, retrain;
     kas_devices devices;
     int workers, pack, ahead, read_threads;

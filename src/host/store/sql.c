@@ -7,10 +7,8 @@
 
 enum { MOST_PARAMETERS = 64 };
 
-static kas_status prepare(kas_store *store, kas_sql_stmt **out, const char *sql, const char *types,
-                          va_list *args)
+static void read_values(const char *types, va_list *args, kas_sql_value *value)
 {
-    kas_sql_value value[MOST_PARAMETERS];
     for (int i = 0; types[i]; i++)
         switch (types[i]) {
         case 'i':
@@ -22,6 +20,11 @@ static kas_status prepare(kas_store *store, kas_sql_stmt **out, const char *sql,
         default:
             value[i].t = va_arg(*args, const char *);
         }
+}
+
+static kas_status prepare(kas_store *store, kas_sql_stmt **out, const char *sql, const char *types,
+                          const kas_sql_value *value)
+{
     *out = calloc(1, sizeof **out);
     if (!*out)
         return kas_fail(KAS_NO_MEMORY, "%s: out of memory", store->path);
@@ -39,10 +42,11 @@ kas_status kas_sql_prepare(kas_store *store, kas_sql_stmt **out, const char *sql
                            ...)
 {
     va_list args;
+    kas_sql_value value[MOST_PARAMETERS];
     va_start(args, types);
-    kas_status status = prepare(store, out, sql, types, &args);
+    read_values(types, &args, value);
     va_end(args);
-    return status;
+    return prepare(store, out, sql, types, value);
 }
 
 kas_status kas_sql_step(kas_sql_stmt *stmt, bool *row)
@@ -60,13 +64,20 @@ void kas_sql_finish(kas_sql_stmt *stmt)
 
 kas_status kas_sql_run(kas_store *store, int *changed, const char *sql, const char *types, ...)
 {
-    kas_sql_stmt *stmt;
     va_list args;
+    kas_sql_value value[MOST_PARAMETERS];
     va_start(args, types);
-    kas_status status = prepare(store, &stmt, sql, types, &args);
+    read_values(types, &args, value);
     va_end(args);
-    if (status != KAS_OK)
-        return status;
+    return kas_sql_run_values(store, changed, sql, types, value);
+}
+
+kas_status kas_sql_run_values(kas_store *store, int *changed, const char *sql, const char *types,
+                              const kas_sql_value *value)
+{
+    kas_sql_stmt *stmt;
+    KAS_TRY(prepare(store, &stmt, sql, types, value));
+    kas_status status = KAS_OK;
     for (bool row = true; status == KAS_OK && row;)
         status = kas_sql_step(stmt, &row);
     if (status == KAS_OK && changed)
@@ -102,7 +113,7 @@ kas_status kas_sql_begin(kas_store *store)
 bool kas_sql_end(kas_store *store, kas_status *status)
 {
     if (*status == KAS_OK)
-        *status = kas_sql_run(store, NULL, "COMMIT", "");
+        *status = store->backend->commit(store);
     if (*status == KAS_OK)
         return false;
     store->backend->rollback(store);

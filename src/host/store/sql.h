@@ -56,6 +56,7 @@ struct kas_sql_backend {
     int (*changed)(kas_sql_stmt *stmt);
     void (*finish)(kas_sql_stmt *stmt);
     kas_status (*begin)(kas_store *store);
+    kas_status (*commit)(kas_store *store);
     void (*rollback)(kas_store *store);
     /* Returns whether a transaction that failed is worth another try: the connection was lost, and
      * is there again. */
@@ -79,6 +80,8 @@ kas_status kas_sql_step(kas_sql_stmt *stmt, bool *row);
 void kas_sql_finish(kas_sql_stmt *stmt); /* NULL is allowed */
 /* Runs a statement to its end; *changed (may be NULL) gets the number of rows that it changed. */
 kas_status kas_sql_run(kas_store *store, int *changed, const char *sql, const char *types, ...);
+kas_status kas_sql_run_values(kas_store *store, int *changed, const char *sql, const char *types,
+                              const kas_sql_value *value);
 /* Returns whether a query without parameters has a row. */
 kas_status kas_sql_has_row(kas_store *store, const char *sql, bool *has);
 
@@ -105,6 +108,14 @@ bool kas_sql_end(kas_store *store, kas_status *status);
 kas_status kas_store_identify(kas_store *store);
 /* Converts a file to the current schema. A transaction must be open. */
 kas_status kas_store_migrate(kas_store *store);
+
+/* Marks a file as one whose study has moved, so that no supervisor goes on with it. A transaction
+ * must be open. */
+kas_status kas_sqlite_retire(kas_store *store);
+kas_status kas_store_make_answers(kas_store *store); /* the table, if it is missing */
+
+/* Ends the leases of processes of this machine that are gone. It looks at most once a second. */
+kas_status kas_store_void_leases(kas_store *store);
 
 /* Turns a finished final training into an earlier one and deletes an unfinished one, because
  * another candidate may win now. */

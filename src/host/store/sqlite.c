@@ -97,6 +97,11 @@ static kas_status begin(kas_store *store)
     return kas_sql_run(store, NULL, "BEGIN IMMEDIATE", "");
 }
 
+static kas_status commit(kas_store *store)
+{
+    return kas_sql_run(store, NULL, "COMMIT", "");
+}
+
 static void rollback(kas_store *store)
 {
     /* The first failure is the one to report; a failed rollback makes nothing worse. */
@@ -115,7 +120,17 @@ static void close_file(kas_store *store)
     sqlite3_close(store->db);
 }
 
-const kas_sql_backend kas_sqlite = {start,     step,     is_null, integer,
-                                    number,    chars,    changed, finish,
-                                    begin,     rollback, again,   kas_sqlite_identify,
+const kas_sql_backend kas_sqlite = {start,
+                                    step,
+                                    is_null,
+                                    integer,
+                                    number,
+                                    chars,
+                                    changed,
+                                    finish,
+                                    begin,
+                                    commit,
+                                    rollback,
+                                    again,
+                                    kas_sqlite_identify,
                                     close_file};

@@ -11,7 +11,7 @@
 #include "host/store/sql.h"
 #include "host/store/tables.h"
 
-enum { APPLICATION_ID = 0x4B415347, BUSY_MS = 30000 }; /* "KASG" */
+enum { APPLICATION_ID = 0x4B415347, MOVED_ID = 0x4B41534D, BUSY_MS = 30000 }; /* "KASG", "KASM" */
 
 /* The columns of `work` that schemas 1 and 2 have too, in the order in which they have them. */
 #define OLD_WORK_COLUMNS                                                                           \
@@ -114,6 +114,18 @@ static kas_status set_schema(kas_store *store)
     return kas_sql_run(store, NULL, pragma, "");
 }
 
+static kas_status set_application(kas_store *store, int id)
+{
+    char pragma[64];
+    snprintf(pragma, sizeof pragma, "PRAGMA application_id = %d", id);
+    return kas_sql_run(store, NULL, pragma, "");
+}
+
+kas_status kas_sqlite_retire(kas_store *store)
+{
+    return set_application(store, MOVED_ID);
+}
+
 static kas_status make_schema(kas_store *store)
 {
     int64_t tables;
@@ -122,9 +134,7 @@ static kas_status make_schema(kas_store *store)
         return KAS_OK;
     for (size_t i = 0; i < sizeof schema / sizeof *schema; i++)
         KAS_TRY(kas_sql_run(store, NULL, schema[i], ""));
-    char pragma[64];
-    snprintf(pragma, sizeof pragma, "PRAGMA application_id = %d", APPLICATION_ID);
-    KAS_TRY(kas_sql_run(store, NULL, pragma, ""));
+    KAS_TRY(set_application(store, APPLICATION_ID));
     return set_schema(store);
 }
 
@@ -132,6 +142,11 @@ kas_status kas_sqlite_identify(kas_store *store)
 {
     int64_t application, version;
     KAS_TRY(read_pragma(store, "PRAGMA application_id", &application));
+    if (application == MOVED_ID)
+        return kas_fail(KAS_STORE,
+                        "%s: the study has moved into a database; store.json beside the file says "
+                        "which",
+                        store->path);
     if (application != APPLICATION_ID)
         return kas_fail(KAS_STORE,
                         "%s: an SQLite data base, but not of kas-gpu (application_id 0x%08llx, "

@@ -1,7 +1,7 @@
 /* The store of a study: its options, its work items with their leases, and their results.
  *
- * The store is one SQLite file, STUDY/study.db. Only supervisors, and the commands that read a
- * study, open it. The store is authoritative: everything that a process holds in memory can be lost
+ * The store is one SQLite file, STUDY/study.db, or a part of a PostgreSQL database, for which other
+ * machines can work too. Only supervisors, and the commands that read a study, open it. The store is authoritative: everything that a process holds in memory can be lost
  * at any moment, and running the same command again continues from the store.
  *
  *     study (1 row)      options as canonical JSON, their digest, the data set's digest, the seed
@@ -32,7 +32,11 @@
  * losing them only costs a repetition.  On a network file system, where WAL does not work, the
  * store uses a rollback journal and holds an exclusive lock: one supervisor at a time.
  *
- * Errors: KAS_STORE with the file, the statement and SQLite's message.  Threads: use a store in one
+ * A PostgreSQL server commits everything with full durability. When the connection is lost, the
+ * store connects again for a minute (KAS_STORE_PATIENCE: seconds) and repeats what it was doing;
+ * nothing is done twice, except that processor time may be added twice. After that it gives up.
+ *
+ * Errors: KAS_STORE with the file, the statement and the database's message.  Threads: use a store in one
  * thread.  Other folders include this header. */
 #ifndef KAS_STORE_STORE_H
 #define KAS_STORE_STORE_H
@@ -59,7 +63,28 @@ typedef enum kas_store_mode {
  * WRITE), is no SQLite file, is damaged, belongs to another program, has a newer schema, or is
  * locked by a supervisor on a network file system. The caller closes *out with kas_store_close. */
 kas_status kas_store_open(const char *path, kas_store_mode mode, kas_store **out);
+
+/* A study in a PostgreSQL database, which may have many. */
+enum { KAS_STORE_NAME = 59, KAS_STORE_URL = 1024 };
+typedef struct kas_store_place {
+    char url[KAS_STORE_URL];        /* postgresql://USER:PASSWORD@HOST:PORT/DATABASE */
+    char study[KAS_STORE_NAME + 5]; /* the study's name */
+    char id[33];                    /* of its folder: a study of this name with another folder is
+                                       another study; "" = is not compared */
+    char folder[4096];              /* for messages */
+} kas_store_place;
+/* Opens a study there. Fails with KAS_STORE, and says what to do next, when there is no connection,
+ * no such study (READ, WRITE), another one of that name, or one of another schema. */
+kas_status kas_store_open_server(const kas_store_place *place, kas_store_mode mode,
+                                 kas_store **out);
 void kas_store_close(kas_store *store); /* NULL is allowed */
+
+/* Lets a process that waits for work sleep until there is some. The descriptor can be read when the
+ * store may have changed; -1 for a file. kas_store_changed returns whether it may have changed since
+ * the last call: of a server, that it said so, or that five seconds have passed, because a lease
+ * ends silently. Of a file it returns true. */
+int kas_store_descriptor(const kas_store *store);
+bool kas_store_changed(kas_store *store);
 /* Returns true on a network file system, where the store has a rollback journal and an
  * exclusive lock. */
 bool kas_store_is_exclusive(const kas_store *store);
@@ -293,5 +318,17 @@ kas_status kas_store_record_answer(kas_store *store, int generation, int64_t fir
 /* Finds the answer of a generation. The caller frees it with kas_answer_clear. */
 kas_status kas_store_find_answer(kas_store *store, int generation, kas_answer *out);
 kas_status kas_store_has_answers(kas_store *store, bool *has);
+
+/* ---- moving ---------------------------------------------------------------------------------- */
+/* How a study moves: `open` opens the store that it moves into, and `change` makes that the study's,
+ * when it has everything. Both are called again when a connection is lost. */
+typedef struct kas_store_mover {
+    kas_status (*open)(void *context, kas_store **out);
+    kas_status (*change)(void *context);
+    void *context;
+} kas_store_mover;
+/* Moves a study. Nobody can work on it meanwhile, or in the old store afterwards. Fails with KAS_STORE
+ * when a supervisor has an item. */
+kas_status kas_store_move(kas_store *from, const kas_store_mover *mover);
 
 #endif

@@ -23,10 +23,15 @@ void kas_answer_clear(kas_answer *answer)
     *answer = (kas_answer){0};
 }
 
+kas_status kas_store_make_answers(kas_store *store)
+{
+    return store->server ? KAS_OK
+                         : kas_sql_run(store, NULL, KAS_ANSWER_TABLE("INTEGER", "REAL"), "");
+}
+
 static kas_status record(kas_store *store, int generation, int64_t first, const kas_answer *answer)
 {
-    if (!store->server)
-        KAS_TRY(kas_sql_run(store, NULL, KAS_ANSWER_TABLE("INTEGER", "REAL"), ""));
+    KAS_TRY(kas_store_make_answers(store));
     return kas_sql_run(store, NULL,
                        "INSERT INTO answer (generation, text, fault, asked)"
                        " SELECT ?, ?, ?, kas_now() WHERE NOT EXISTS"

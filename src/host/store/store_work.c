@@ -35,8 +35,7 @@ kas_status kas_store_add(kas_store *store, const kas_work *work, bool *added)
     return insert(store, work, added);
 }
 
-/* Ends the leases of processes of this machine that are gone. It looks at most once a second. */
-static kas_status void_leases(kas_store *store)
+kas_status kas_store_void_leases(kas_store *store)
 {
     kas_sql_stmt *stmt;
     bool row = true;
@@ -63,7 +62,7 @@ static kas_status void_leases(kas_store *store)
                         "UPDATE work SET owner = '', lease_until = 0 WHERE owner = ?"
                         " AND state = 'running'",
                         "t", gone));
-    return void_leases(store); /* there may be more of them */
+    return kas_store_void_leases(store); /* there may be more of them */
 }
 
 /* The item to be claimed: the first of a kind below a limit, or one by its id. */
@@ -126,7 +125,7 @@ static kas_status claim(kas_store *store, const wanted *want, const char *owner,
     *out = (kas_work){0};
     *found = false;
     KAS_TRY(kas_sql_durable(store, true));
-    KAS_TRY(void_leases(store));
+    KAS_TRY(kas_store_void_leases(store));
     const kas_status status = claim_once(store, want, owner, seconds, out, found);
     if (status != KAS_OK) {
         kas_work_clear(out);

@@ -12,7 +12,7 @@
 #include "host/leaderboard/judge.h"
 #include "host/leaderboard/objective.h"
 #include "host/space/file/assignment.h"
-#include "host/store/store.h"
+#include "host/study/study_store.h"
 
 enum { MOST_DEPTH = 4, MOST_KERNEL_BYTES = 1 << 20 };
 
@@ -63,12 +63,12 @@ static kas_status add_finished(kas_work *list, int count, collection *c)
     return status;
 }
 
-static kas_status collect_study(const char *store_path, collection *c)
+static kas_status collect_study(const char *study, collection *c)
 {
     kas_store *store;
     kas_work *list;
     int count;
-    KAS_TRY(kas_store_open(store_path, KAS_STORE_READ, &store));
+    KAS_TRY(kas_study_open(study, KAS_STORE_READ, &store));
     kas_status status = kas_store_list(store, &list, &count);
     kas_store_close(store);
     KAS_TRY(status);
@@ -126,13 +126,10 @@ static kas_status collect_folder(const char *folder, collection *c)
 
 kas_status kas_from_collect(const char *path, kas_buf *out)
 {
-    char store[4096];
     collection c = {.out = out};
-    if (snprintf(store, sizeof store, "%s/study.db", path) >= (int)sizeof store)
-        return kas_fail(KAS_BAD_INPUT, "--from %.100s...: path too long", path);
-    const bool study = kas_file_exists(store);
+    const bool study = kas_study_exists(path);
     kas_buf_puts(out, "{\"kernels\": [");
-    KAS_TRY(study ? collect_study(store, &c) : collect_folder(path, &c));
+    KAS_TRY(study ? collect_study(path, &c) : collect_folder(path, &c));
     kas_buf_puts(out, "\n]}\n");
     if (c.kernels == 0 && study)
         return kas_fail(KAS_BAD_INPUT, "--from %s: no candidate of this study has finished", path);

@@ -21,20 +21,37 @@
 #include "host/store/store.h"
 #include "support/folder.h"
 #include "support/ok.h"
+#include "support/server.h"
 
 static char path[300];
 
 static int set_up(void **state)
 {
     const int made = make_folder(state);
+    on = SQLITE;
     snprintf(path, sizeof path, "%s/study.db", folder);
     return made;
+}
+
+static int set_up_server(void **state)
+{
+    const int made = make_folder(state);
+    on = POSTGRESQL;
+    next_study();
+    return made;
+}
+
+/* Skips a test of the server where there is none. */
+static void need_server(void)
+{
+    if (on == POSTGRESQL && !server_url())
+        skip();
 }
 
 static kas_store *open_store(void)
 {
     kas_store *store;
-    OK(kas_store_open(path, KAS_STORE_CREATE, &store));
+    OK(open_on(KAS_STORE_CREATE, &store));
     return store;
 }
 
@@ -70,6 +87,7 @@ static kas_work claim(kas_store *store, const char *owner, double seconds, bool 
 static void study_row(void **state)
 {
     (void)state;
+    need_server();
     kas_store *store = open_store();
     kas_study study = {.options = "{\"net\":\"resnet20\"}",
                        .options_digest = "aa",
@@ -102,6 +120,7 @@ static void study_row(void **state)
 static void life_of_an_item(void **state)
 {
     (void)state;
+    need_server();
     kas_store *store = open_store();
     add_candidates(store, 2);
     char self[KAS_OWNER_SIZE];
@@ -159,6 +178,7 @@ static void life_of_an_item(void **state)
 static void late_reports_are_dropped(void **state)
 {
     (void)state;
+    need_server();
     kas_store *store = open_store();
     add_candidates(store, 1);
     kas_work slow = claim(store, "elsewhere|x|y|1|1", -1, true); /* over at once */
@@ -201,6 +221,7 @@ static void late_reports_are_dropped(void **state)
 static void renewed_leases_hold(void **state)
 {
     (void)state;
+    need_server();
     kas_store *store = open_store();
     add_candidates(store, 1);
     kas_work work = claim(store, "elsewhere|x|y|1|1", -1, true);
@@ -216,6 +237,7 @@ static void renewed_leases_hold(void **state)
 static void dead_owner(void **state)
 {
     (void)state;
+    need_server();
     kas_store *store = open_store();
     add_candidates(store, 1);
     kas_store_close(store);
@@ -262,6 +284,7 @@ static void owners(void **state)
 static void concurrent_claims(void **state)
 {
     (void)state;
+    need_server();
     enum { ITEMS = 200, PROCESSES = 4 };
     kas_store *store = open_store();
     for (int k = 0; k < ITEMS; k++) {
@@ -335,6 +358,7 @@ static kas_status add_letter(void *context, const kas_study *present, kas_study_
 static void two_writers(void **state)
 {
     (void)state;
+    need_server();
     int told[2], status;
     char byte;
     bool created;
@@ -372,6 +396,7 @@ static kas_status refuse(void *context, const kas_study *present, kas_study_chan
 static void refused_revision(void **state)
 {
     (void)state;
+    need_server();
     bool created;
     kas_store *store = open_store();
     kas_study study = {.options = (char *)"o"};
@@ -388,16 +413,18 @@ static void refused_revision(void **state)
     kas_store_close(store);
 }
 
-/* Eight processes open a study that does not exist yet: all must come in. */
+/* Many processes open a study that does not exist yet: all must come in. */
 static void simultaneous_creation(void **state)
 {
     (void)state;
-    enum { PROCESSES = 8, ROUNDS = 10 };
-    for (int round = 0; round < ROUNDS; round++) {
+    need_server();
+    enum { PROCESSES = 32 };
+    const int rounds = on == SQLITE ? 10 : 2, processes = on == SQLITE ? 8 : PROCESSES;
+    for (int round = 0; round < rounds; round++) {
         pid_t pid[PROCESSES];
         int gate[2];
         assert_int_equal(pipe(gate), 0);
-        for (int p = 0; p < PROCESSES; p++)
+        for (int p = 0; p < processes; p++)
             if ((pid[p] = fork()) == 0) {
                 kas_store *store;
                 kas_work work = {.kind = KAS_WORK_BASELINE};
@@ -406,15 +433,14 @@ static void simultaneous_creation(void **state)
                 close(gate[1]);
                 if (read(gate[0], &byte, 1) != 0) /* all start when the pipe is closed */
                     _exit(2);
-                if (kas_store_open(path, KAS_STORE_CREATE, &store) ||
-                    kas_store_add(store, &work, &added))
+                if (open_on(KAS_STORE_CREATE, &store) || kas_store_add(store, &work, &added))
                     _exit(1);
                 kas_store_close(store);
                 _exit(0);
             }
         close(gate[0]);
         close(gate[1]);
-        for (int p = 0; p < PROCESSES; p++) {
+        for (int p = 0; p < processes; p++) {
             int status;
             waitpid(pid[p], &status, 0);
             assert_int_equal(status, 0);
@@ -426,13 +452,15 @@ static void simultaneous_creation(void **state)
         assert_int_equal(count, 1);
         kas_work_list_free(list, count);
         kas_store_close(store);
-        assert_int_equal(unlink(path), 0);
+        next_study();
+        assert_true(on == POSTGRESQL || unlink(path) == 0);
     }
 }
 
 static void index_limit_and_requeue(void **state)
 {
     (void)state;
+    need_server();
     kas_store *store = open_store();
     add_candidates(store, 3);
     kas_work work;
@@ -563,26 +591,31 @@ static void exclusive_lock(void **state)
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, remove_folder)
+#define TEST_BOTH(f)                                                                               \
+    TEST(f),                                                                                       \
+    {                                                                                              \
+#f " on PostgreSQL", f, set_up_server, remove_folder, NULL                                 \
+    }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(study_row),
-        TEST(life_of_an_item),
-        TEST(late_reports_are_dropped),
-        TEST(renewed_leases_hold),
-        TEST(dead_owner),
+        TEST_BOTH(study_row),
+        TEST_BOTH(life_of_an_item),
+        TEST_BOTH(late_reports_are_dropped),
+        TEST_BOTH(renewed_leases_hold),
+        TEST_BOTH(dead_owner),
         TEST(owners),
-        TEST(concurrent_claims),
-        TEST(two_writers),
-        TEST(refused_revision),
-        TEST(simultaneous_creation),
-        TEST(index_limit_and_requeue),
+        TEST_BOTH(concurrent_claims),
+        TEST_BOTH(two_writers),
+        TEST_BOTH(refused_revision),
+        TEST_BOTH(simultaneous_creation),
+        TEST_BOTH(index_limit_and_requeue),
         TEST(files_that_are_not_ours),
         TEST(newer_schema),
         TEST(damaged_file),
         TEST(network_file_systems),
         TEST(exclusive_lock),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, start_server, stop_server);
 }

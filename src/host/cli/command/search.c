@@ -52,7 +52,8 @@ enum {
     OPTION_SEEDS,
     OPTION_SHRINK,
     OPTION_ASYNCHRONOUS,
-    OPTION_KEEP_SLOWER
+    OPTION_KEEP_SLOWER,
+    OPTION_STORE
 };
 
 static const struct argp_option option_list[] = {
@@ -60,6 +61,12 @@ static const struct argp_option option_list[] = {
     {"net", 'n', "NAME", 0, "Backbone: a name or a network file (default resnet18; kas-gpu net)",
      1},
     {"study", 's', "DIR", 0, "Folder of the study (default studies/NET-DATASET-SEED)", 1},
+    {"store", OPTION_STORE, "URL", 0,
+     "PostgreSQL database in which the study is kept, for several machines: @FILE with its URL "
+     "(DIR/url of `kas-gpu store start DIR`), or a URL without a password (default: KAS_STORE, "
+     "else "
+     "a file in DIR)",
+     1},
     {"candidates", 'c', "N", 0, "Evaluate the first N kernels of the seed's list (default 16)", 1},
     {"time", 't', "T", 0,
      "Begin new candidates until T has passed, all runs together: 90s, 30m, 12h, 2d", 1},
@@ -239,6 +246,7 @@ static const kas_cli_value values[] = {
      {.type = KAS_FIELD_TEXT,
       .offset = offsetof(search_command, request.search.legality),
       .size = sizeof((search_command *)0)->request.search.legality}},
+    {OPTION_STORE, KAS_CLI_TEXT(search_command, request.store)},
     {OPTION_INIT, KAS_CLI_TEXT(search_command, request.init)},
     {OPTION_INIT_PARTIAL, KAS_CLI_FLAG(search_command, request.search.init_partial)},
     {OPTION_WARM_START, KAS_CLI_FLAG(search_command, request.search.warm_start)},

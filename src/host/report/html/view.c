@@ -9,6 +9,7 @@
 #include "host/leaderboard/judge.h"
 #include "host/study/problem.h"
 #include "host/study/study_dir.h"
+#include "host/study/study_store.h"
 
 static void set_title(kas_report_view *v)
 {
@@ -126,12 +127,10 @@ static void find_targets(kas_report_view *v)
 
 kas_status kas_report_view_open(const char *folder, kas_report_view *v)
 {
-    char path[KAS_STUDY_PATH];
     *v = (kas_report_view){0};
-    KAS_TRY(kas_study_path(folder, "study.db", path));
     snprintf(v->folder, sizeof v->folder, "%s", folder);
     set_title(v);
-    KAS_TRY(kas_store_open(path, KAS_STORE_READ, &v->store));
+    KAS_TRY(kas_study_open(folder, KAS_STORE_READ, &v->store));
     KAS_TRY(kas_store_get_study(v->store, &v->study));
     KAS_TRY(kas_search_options_read(folder, v->study.options, &v->options));
     KAS_TRY(kas_store_list(v->store, &v->work, &v->count));

@@ -220,7 +220,9 @@ static kas_status wait_for_lines(kas_supervisor *s, const sigset_t *mask, int ti
     if (asking)
         watch_pipes(&asking->process, &asking->channel, proposer);
     struct timespec timeout = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
-    int ready = ppoll(s->poll, 2 * (nfds_t)workers + (asking ? 4 : 2), &timeout, mask);
+    const nfds_t pipes = 2 * (nfds_t)workers + (asking ? 4 : 2);
+    s->poll[pipes] = (struct pollfd){kas_store_descriptor(s->store), POLLIN, 0};
+    int ready = ppoll(s->poll, pipes + 1, &timeout, mask);
     (void)kas_supervisor_listened(s);
     if (ready < 0)
         return errno == EINTR ? KAS_OK : kas_fail(KAS_FAILURE, "ppoll: %s", kas_strerror(errno));
@@ -300,7 +302,9 @@ static kas_status fill_worker(kas_supervisor *s, kas_worker *worker, bool *found
 /* Gives work to idle workers and starts missing ones. *done when nothing is left to do. */
 static kas_status hand_out(kas_supervisor *s, bool *done)
 {
-    bool found = true;
+    /* Where nothing was found the store is not asked again before it has changed. */
+    bool found = kas_store_changed(s->store) || !s->dry || s->solos > 0 ||
+                 kas_asking_busy(s->options->asking);
     *done = false;
     for (int i = 0; i < s->options->workers && !*done; i++) {
         kas_worker *worker = &s->worker[i];
@@ -309,6 +313,7 @@ static kas_status hand_out(kas_supervisor *s, bool *done)
         if (worker->ready && !worker->ending && found)
             KAS_TRY(fill_worker(s, worker, &found, done));
     }
+    s->dry = !found;
     return KAS_OK;
 }
 
@@ -487,7 +492,7 @@ kas_status kas_supervise(kas_store *store, const kas_supervisor_options *asked)
     kas_status status = KAS_OK;
     s.worker = calloc((size_t)options->workers, sizeof *s.worker);
     s.item = calloc((size_t)options->workers * (size_t)own.pack, sizeof *s.item);
-    s.poll = calloc(2 * (size_t)options->workers + 4, sizeof *s.poll);
+    s.poll = calloc(2 * (size_t)options->workers + 5, sizeof *s.poll);
     if (!s.worker || !s.item || !s.poll) {
         status = kas_fail(KAS_NO_MEMORY, "workers: out of memory");
         goto out;

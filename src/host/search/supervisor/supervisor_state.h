@@ -87,7 +87,8 @@ typedef struct kas_supervisor {
     int64_t fault[KAS_FAULTS_IN_A_ROW]; /* the last candidates in a row that ended by a fault of
                                            the machine */
     int faults;
-    struct pollfd *poll; /* two for each worker, from it and to it; the helper's, the proposer's */
+    struct pollfd *poll; /* two for each worker, from it and to it; the helper's, the proposer's,
+                            the store's */
     kas_lookahead ahead;
     kas_foreseen foreseen;
     char owner[KAS_OWNER_SIZE];
@@ -95,6 +96,7 @@ typedef struct kas_supervisor {
     int count;
     int sampled;           /* candidates taken from the strategy in this process */
     bool exhausted;        /* the strategy has no more candidates */
+    bool dry;              /* the store had no item when it was asked last */
     double began, counted; /* monotonic clock; seconds already added to the study */
     double busy_before;    /* seconds of earlier runs */
     double looked;         /* monotonic clock, at the last call of kas_supervisor_listened */
