@@ -32,7 +32,16 @@ static const char tables[] =
 
 static kas_status exists(kas_store *store, bool *out)
 {
-    return kas_sql_has_row(store, "SELECT 1 WHERE to_regclass('kas_gpu') IS NOT NULL", out);
+    kas_sql_stmt *stmt;
+    char name[80];
+    snprintf(name, sizeof name, "kas_%s", store->pg->place.study);
+    KAS_TRY(kas_sql_prepare(store, &stmt,
+                            "SELECT 1 FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid"
+                            " WHERE n.nspname = ? AND c.relname = 'kas_gpu'",
+                            "t", name));
+    const kas_status status = kas_sql_step(stmt, out);
+    kas_sql_finish(stmt);
+    return status;
 }
 
 /* The lock lets one process at a time create anything in the database. */

@@ -433,8 +433,10 @@ static void simultaneous_creation(void **state)
                 close(gate[1]);
                 if (read(gate[0], &byte, 1) != 0) /* all start when the pipe is closed */
                     _exit(2);
-                if (open_on(KAS_STORE_CREATE, &store) || kas_store_add(store, &work, &added))
+                if (open_on(KAS_STORE_CREATE, &store) || kas_store_add(store, &work, &added)) {
+                    fprintf(stderr, "%s\n", kas_error());
                     _exit(1);
+                }
                 kas_store_close(store);
                 _exit(0);
             }
