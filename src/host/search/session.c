@@ -390,8 +390,7 @@ static kas_status open_store(kas_session *s, const kas_search_options *asked,
     KAS_TRY(kas_study_path(s->study, "study.db", path));
     if (!kas_file_exists(path))
         KAS_TRY(pin_machine(s, machine));
-    KAS_TRY(kas_study_choose_store(s->study, s->place));
-    KAS_TRY(kas_study_open(s->study, KAS_STORE_CREATE, &s->store));
+    KAS_TRY(kas_study_begin_store(s->study, s->place, &s->store));
     KAS_TRY(kas_code_version(s->code_version));
     KAS_TRY(describe(s, &study));
     kas_status status = kas_store_begin_study(s->store, &study, &s->created);

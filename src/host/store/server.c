@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -24,7 +25,7 @@
 #include "host/store/postgres.h"
 #include "host/store/server_lock.h"
 
-enum { BEAT = 5, PASSWORD = 32, CANNOT_ENTER = 125, START_TRIES = 20, CONNECTIONS = 300 };
+enum { BEAT = 5, PASSWORD = 32, CANNOT_ENTER = 125, CONNECTIONS = 300 };
 
 /* The folder is short, because it has the path of a socket. */
 static void in_folder(const char *dir, const char *name, char out[PATH_MAX])
@@ -317,60 +318,41 @@ static void pause_ms(int ms)
     nanosleep(&pause, NULL);
 }
 
-/* The keeper's life: a heartbeat, until the server has ended. When another machine has taken the
- * lock, which it does when it hears no heartbeat (this machine was suspended), the server must end
- * at once. */
+/* The server's process is this one's child, because pg_ctl, which started it, has ended. */
+static bool any_child(void)
+{
+    pid_t pid;
+    do
+        pid = waitpid(-1, NULL, WNOHANG);
+    while (pid > 0);
+    return pid == 0;
+}
+
+/* The keeper's life: a heartbeat, until the server and all that it has started have ended. When
+ * another machine has taken the lock, which it does when it hears no heartbeat (this machine was
+ * suspended), the server must end at once. */
 static void keep(const char *dir)
 {
     double beaten = kas_monotonic();
-    kas_server_take(dir);
-    for (pid_t pid; (pid = server_process(dir));) {
+    while (any_child() || server_process(dir)) {
         if (kas_monotonic() - beaten >= BEAT) {
             beaten = kas_monotonic();
-            if (!kas_server_beat(dir))
+            const pid_t pid = server_process(dir);
+            if (!kas_server_beat(dir) && pid)
                 kill(pid, SIGQUIT);
         }
-        pause_ms(200);
+        pause_ms(100);
     }
     kas_server_unlock(dir);
 }
 
-/* Starts the keeper, a process that belongs to no terminal and to no parent. */
-static kas_status start_keeper(const char *dir)
-{
-    fflush(NULL);
-    const pid_t pid = fork();
-    KAS_CHECK_LIBC(pid >= 0, KAS_STORE);
-    if (pid == 0) {
-        setsid();
-        if (fork() != 0)
-            _exit(0);
-        const int null = open("/dev/null", O_RDWR);
-        for (int fd = 0; fd < 3; fd++)
-            dup2(null, fd);
-        for (int fd = 3; fd < 1024; fd++)
-            close(fd);
-        keep(dir);
-        _exit(0);
-    }
-    waitpid(pid, NULL, 0);
-    return KAS_OK;
-}
-
-/* A server that was killed leaves processes that end soon, and until then no other can start. */
+/* A server whose keeper was killed goes on with another keeper. */
 static kas_status start_server(const char *dir)
 {
     char data[PATH_MAX];
     in_folder(dir, "data", data);
     const char *const arguments[] = {"-D", data, "-w", "-t", "120", "-s", "start", NULL};
-    kas_status status = KAS_OK;
-    for (int i = 0; i < START_TRIES; i++) {
-        status = run_program(dir, "pg_ctl", arguments);
-        if (status == KAS_OK || server_process(dir))
-            break;
-        pause_ms(500);
-    }
-    return status;
+    return server_process(dir) ? KAS_OK : run_program(dir, "pg_ctl", arguments);
 }
 
 static kas_status absolute(const char *dir, char out[PATH_MAX])
@@ -400,40 +382,75 @@ static kas_status start_locked(const char *dir, const char *listen, int port)
     KAS_TRY(make_data(dir, password));
     KAS_TRY(configure(dir, listen, port));
     KAS_TRY(start_server(dir));
-    KAS_TRY(write_url(dir, password, listen, port));
-    return start_keeper(dir);
+    return write_url(dir, password, listen, port);
 }
 
-/* Waits until the lock is the keeper's: this process ends now, and its lock would be void. */
-static void await_keeper(const char *dir)
+static kas_status start_here(const char *dir, const char *listen, int port)
 {
-    for (int i = 0; i < 100 && kas_server_holds(dir) && server_process(dir); i++)
-        pause_ms(50);
+    bool here;
+    kas_status status = kas_server_lock(dir, &here);
+    for (int i = 0; i < 80 && status != KAS_OK && here && !server_process(dir); i++) {
+        pause_ms(250); /* the server was killed, and its keeper waits for the rest of it */
+        status = kas_server_lock(dir, &here);
+    }
+    if (status != KAS_OK && here && server_process(dir)) {
+        kas_info("%s: its server runs already", dir);
+        return KAS_OK;
+    }
+    KAS_TRY(status);
+    status = start_locked(dir, listen, port);
+    if (status != KAS_OK)
+        kas_server_unlock(dir);
+    return status;
+}
+
+typedef struct outcome {
+    kas_status status;
+    char message[1024];
+} outcome;
+
+/* The life of the keeper, which belongs to no terminal. It tells how the start went. */
+static void become_keeper(const char *dir, const char *listen, int port, int tell)
+{
+    setsid();
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    outcome result = {.status = start_here(dir, listen, port)};
+    snprintf(result.message, sizeof result.message, "%s",
+             result.status == KAS_OK ? "" : kas_error());
+    if (write(tell, &result, sizeof result) != sizeof result)
+        result.status = KAS_STORE; /* nobody waits any more, but the server runs */
+    const int null = open("/dev/null", O_RDWR);
+    for (int fd = 0; fd < 3; fd++)
+        dup2(null, fd);
+    for (int fd = 3; fd < 1024; fd++)
+        close(fd);
+    if (kas_server_holds(dir))
+        keep(dir);
 }
 
 kas_status kas_server_start(const char *folder, const char *listen, int port, kas_server *out)
 {
     char dir[PATH_MAX];
-    bool here;
+    int tell[2];
+    outcome result;
     KAS_TRY(kas_server_installed());
     KAS_TRY(kas_mkdirs(folder));
     KAS_TRY(absolute(folder, dir));
-    kas_status status = kas_server_lock(dir, &here);
-    for (int i = 0; i < 20 && status != KAS_OK && here && !server_process(dir); i++) {
-        pause_ms(250); /* the server was killed, and its keeper notices */
-        status = kas_server_lock(dir, &here);
+    KAS_CHECK_LIBC(pipe2(tell, O_CLOEXEC) == 0, KAS_STORE);
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        close(tell[0]);
+        become_keeper(dir, listen, port, tell[1]);
+        _exit(0);
     }
-    if (status != KAS_OK && here && server_process(dir)) {
-        kas_info("%s: its server runs already", dir);
-        return kas_server_find(dir, out);
-    }
-    KAS_TRY(status);
-    status = start_locked(dir, listen, port);
-    if (status == KAS_OK)
-        await_keeper(dir);
-    else
-        kas_server_unlock(dir);
-    KAS_TRY(status);
+    close(tell[1]);
+    const bool told = pid > 0 && read(tell[0], &result, sizeof result) == sizeof result;
+    close(tell[0]);
+    if (!told)
+        return kas_fail(KAS_STORE, "%s: the start was interrupted; run the command again", dir);
+    if (result.status != KAS_OK)
+        return kas_fail(result.status, "%s", result.message);
     return kas_server_find(dir, out);
 }
 

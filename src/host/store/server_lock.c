@@ -127,12 +127,6 @@ bool kas_server_beat(const char *dir)
     return true;
 }
 
-void kas_server_take(const char *dir)
-{
-    bool existed;
-    (void)write_lock(dir, true, &existed);
-}
-
 void kas_server_unlock(const char *dir)
 {
     char path[PATH_MAX];

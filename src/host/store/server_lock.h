@@ -13,7 +13,6 @@ kas_status kas_server_lock(const char *dir, bool *here);
 bool kas_server_holds(const char *dir); /* this process has the lock */
 /* Writes the heartbeat of this process. Returns false when another process has the lock. */
 bool kas_server_beat(const char *dir);
-void kas_server_take(const char *dir); /* the lock passes to this process */
 void kas_server_unlock(const char *dir);
 /* Reads who has the lock; false when nobody has it, or its process is gone. */
 bool kas_server_locked(const char *dir, char host[65], bool *here);

@@ -57,18 +57,17 @@ static kas_status read_location(const char *study, location *out)
 }
 
 /* Writes the file if there is none; of several processes one does. */
-static kas_status write_location(const char *study, const location *in)
+static kas_status write_location(const char *study, const location *in, bool *existed)
 {
     char path[KAS_STUDY_PATH];
     kas_buf text = {0};
-    bool existed;
     KAS_TRY(kas_study_path(study, STORE_FILE, path));
     kas_buf_puts(&text, "{");
     kas_fields_write(fields, FIELDS, in, &text);
     kas_buf_puts(&text, "}\n");
     kas_status status = kas_buf_status(&text);
     if (status == KAS_OK)
-        status = kas_file_write_new(path, text.data, text.size, &existed);
+        status = kas_file_write_new(path, text.data, text.size, existed);
     kas_buf_free(&text);
     return status;
 }
@@ -185,11 +184,14 @@ static kas_status describe(const char *study, const char *given, location *out)
     return KAS_OK;
 }
 
-kas_status kas_study_choose_store(const char *study, const char *given)
+/* *made: there was no choice before. */
+static kas_status choose_store(const char *study, const char *given, bool *made)
 {
+    bool existed;
     location chosen, present;
     const char *set = getenv("KAS_STORE");
     const bool file = has_file(study, "study.db");
+    *made = false;
     if (has_file(study, STORE_FILE)) {
         KAS_TRY(read_location(study, &present));
         if (given)
@@ -210,7 +212,22 @@ kas_status kas_study_choose_store(const char *study, const char *given)
         return KAS_OK;
     /* A reference to a file is kept; a URL in the environment may have a password, and is not. */
     KAS_TRY(describe(study, given ? given : *set == '@' ? set : NULL, &chosen));
-    return write_location(study, &chosen);
+    KAS_TRY(write_location(study, &chosen, &existed));
+    *made = !existed;
+    return KAS_OK;
+}
+
+kas_status kas_study_begin_store(const char *study, const char *given, kas_store **out)
+{
+    char path[KAS_STUDY_PATH];
+    bool made;
+    *out = NULL;
+    KAS_TRY(kas_study_path(study, STORE_FILE, path));
+    KAS_TRY(choose_store(study, given, &made));
+    const kas_status status = kas_study_open(study, KAS_STORE_CREATE, out);
+    if (status != KAS_OK && made)
+        unlink(path); /* the next command may give another */
+    return status;
 }
 
 /* ---- moving ---------------------------------------------------------------------------------- */
@@ -230,7 +247,8 @@ static kas_status open_database(void *context, kas_store **out)
 static kas_status name_database(void *context)
 {
     const moved *m = context;
-    return write_location(m->study, &m->to);
+    bool existed;
+    return write_location(m->study, &m->to, &existed);
 }
 
 /* The id follows from the study, so that an import that was interrupted finds what it began. */

@@ -20,10 +20,10 @@ kas_status kas_study_open(const char *study, kas_store_mode mode, kas_store **ou
 /* Returns whether the folder is that of a study. */
 bool kas_study_exists(const char *study);
 
-/* Chooses the store of a study that may begin now: `given` is "@FILE" or a URL without a password, as
+/* Opens the store of a study that may begin now: `given` is "@FILE" or a URL without a password, as
  * --store has it, or NULL: KAS_STORE, if it is set and the study has not begun in a file, else a
  * file. The folder must exist. A study that has begun elsewhere is refused. */
-kas_status kas_study_choose_store(const char *study, const char *given);
+kas_status kas_study_begin_store(const char *study, const char *given, kas_store **out);
 
 /* Move a study that nobody works on: into a database, and back into a file. What is moved stays whole
  * wherever a move is interrupted, and the same command goes on with it. */

@@ -12,7 +12,7 @@
 #include "host/leaderboard/objective.h"
 #include "host/search/worker/worker.h"
 
-enum { TICK_MS = 500, MAX_FAILED_STARTS = 3 };
+enum { TICK_MS = 500, MAX_FAILED_STARTS = 3, SAVE_SECONDS = 60 };
 static const double LONGEST_TURN = 1; /* seconds; a longer turn counts only this much */
 
 static volatile sig_atomic_t signals_seen, first_signal;
@@ -365,19 +365,20 @@ static kas_status loop(kas_supervisor *s, const sigset_t *mask)
 }
 
 /* Ends the workers. Items that they still have (after a second signal or a failure) return to
- * the queue. */
-static kas_status end_workers(kas_supervisor *s)
+ * the queue. With `save` workers have time to save checkpoints: the store is gone, and the items
+ * return to the queue when their leases end. */
+static kas_status end_workers(kas_supervisor *s, bool save)
 {
     kas_status status = KAS_OK;
     for (int i = 0; i < s->options->workers; i++) {
         kas_worker *worker = &s->worker[i];
-        if (kas_worker_busy(s, worker))
+        if (kas_worker_busy(s, worker) && !save)
             kas_process_kill(&worker->process);
         kas_process_close_input(&worker->process);
     }
     for (int i = 0; i < s->options->workers; i++) {
         if (s->worker[i].process.pid)
-            kas_process_reap(&s->worker[i].process, 5);
+            kas_process_reap(&s->worker[i].process, save ? SAVE_SECONDS : 5);
         kas_channel_free(&s->worker[i].channel);
     }
     for (int i = 0; i < s->options->workers * s->options->pack; i++) {
@@ -456,7 +457,7 @@ static kas_status with_signals(kas_supervisor *s)
     snprintf(message, sizeof message, "%s", kas_error());
     kas_lookahead_end(s);
     kas_asking_end(s->options->asking);
-    kas_status ended = end_workers(s);
+    kas_status ended = end_workers(s, status == KAS_STORE);
     if (ended == KAS_OK)
         ended = add_busy_time(s, true);
     sigprocmask(SIG_SETMASK, &before, NULL);

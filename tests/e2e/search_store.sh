@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# One study in PostgreSQL with two supervisors and several workers, of which any is killed (-9), the server too: every item ends
+# exactly once, and the leaderboard is that of an undisturbed study in a file. And what goes wrong: each with a message, exit
+# code 4, and nothing lost.
+#     KAS_STORE_KILLS=50 KAS_FUZZ_SEED=3 bash tests/e2e/search_store.sh     50 kills in place of 5, at other moments
+set -eu
+. tests/e2e/expect.bash
+"$kas" store status /nonexistent >/dev/null 2>&1 || true
+compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null ||
+    { echo "SKIPPED: PostgreSQL is not installed"; exit 77; }
+kills=${KAS_STORE_KILLS:-5} seed=${KAS_FUZZ_SEED:-1}
+RANDOM=$seed
+chmod 755 "$dir" # the server runs as another user where this one is root
+server=$dir/pg
+trap 'rc=$?; [ $rc = 0 ] || echo "seed $seed, kill $done_kills of $kills"; "$kas" store stop "$server" >/dev/null 2>&1 || true; rm -rf "$dir"' EXIT
+export KAS_CACHE_DIR=${KAS_CACHE_DIR:-$dir/cache}
+done_kills=0 servers=0 supervisors=0 workers=0
+start() { expect 0 'runs on' "$kas" store start "$server"; }
+start
+[ "$(stat -c %a "$server/url")" = 600 ] || fail "others can read the password"
+"$kas" dataset make shapes -o "$dir/s.h5" --train 300 --test 24 --size 8 --classes 4 >/dev/null
+search=("$kas" search --objective accuracy --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --candidates 4 --epochs ${KAS_STORE_EPOCHS:-12} --batch 16 --lr 0.005 --seed 1 --threads 1 --prune deterministic --prune-window 1 --device cpu --compile-ahead 0)
+
+"${search[@]}" --study "$dir/plain" >/dev/null 2>"$dir/err" || { cat "$dir/err"; fail "the undisturbed search"; }
+results "$dir/plain" >"$dir/results"
+[ "$(grep -c '^candidate' "$dir/results")" = 4 ] || { cat "$dir/results"; fail "too few candidates"; }
+
+# ---- wrong use
+store=@$server/url
+fails() { # words command...
+    expect 4 "$@"
+}
+fails 'No such file' "${search[@]}" --study "$dir/bad" --store "@$dir/none"
+sed 's|kas:[0-9a-f]*@|kas:wrong@|' "$server/url" >"$dir/wrong"
+fails 'password authentication failed' "${search[@]}" --study "$dir/bad" --store "@$dir/wrong"
+echo 'postgresql://kas:x@127.0.0.1:1/postgres' >"$dir/nowhere"
+fails 'no connection' "${search[@]}" --study "$dir/bad" --store "@$dir/nowhere"
+echo 'mysql://x' >"$dir/other"
+fails 'not the URL of a store' "${search[@]}" --study "$dir/bad" --store "@$dir/other"
+expect 2 'everybody on this machine can read a password' "${search[@]}" --study "$dir/bad" --store "$(cat "$server/url")"
+[ ! -e "$dir/bad/store.json" ] || fail "a store that was never reached is remembered"
+
+# ---- supervisors, workers and the server are killed
+study=$dir/study
+begin() { # number: a supervisor with three workers, again and again until the study is complete
+    local rc
+    while :; do
+        rc=0
+        "${search[@]}" --study "$study" --store "$store" --workers 3 >"$dir/out$1" 2>>"$dir/err$1" || rc=$?
+        [ $rc = 0 ] && return 0
+        [ $rc = 137 ] || { echo "supervisor $1: exit code $rc" >"$dir/failed"; return 1; }
+    done
+}
+begin 1 & loops=$!
+begin 2 & loops="$loops $!"
+supervisor() { children "$1" | head -n 1; }
+victim() { # one of the supervisors that run now, or of their workers
+    local all=() loop s
+    for loop in $loops; do
+        s=$(supervisor "$loop")
+        [ -z "$s" ] || { [ "$1" = supervisor ] && all+=("$s"); [ "$1" = worker ] && all+=($(children "$s")); } || true
+    done
+    [ ${#all[@]} = 0 ] || echo "${all[RANDOM % ${#all[@]}]}"
+}
+over() { for loop in $loops; do ended "$loop" || return 1; done; }
+while [ $done_kills -lt "$kills" ] && ! over; do
+    wanted=$(($(log_lines "$study") + 2 + RANDOM % 12)) end=$((SECONDS + 60))
+    while ! over && [ "$(log_lines "$study")" -lt $wanted ] && [ $SECONDS -lt $end ]; do sleep 0.02; done
+    over && break
+    case $((done_kills % 5)) in
+    1) # the server and, now and then, all that it has started
+        kill -9 "$(head -n 1 "$server/data/postmaster.pid")" 2>/dev/null || true
+        start
+        servers=$((servers + 1)) done_kills=$((done_kills + 1))
+        ;;
+    2 | 4)
+        v=$(victim supervisor)
+        [ -n "$v" ] && kill -9 "$v" 2>/dev/null && supervisors=$((supervisors + 1)) done_kills=$((done_kills + 1))
+        ;;
+    *) # of an item two workers at most: three would be its end
+        v=$(victim worker)
+        [ $workers -lt 2 ] && [ -n "$v" ] && kill -9 "$v" 2>/dev/null && workers=$((workers + 1))
+        done_kills=$((done_kills + 1))
+        ;;
+    esac || true
+done
+for loop in $loops; do wait "$loop" || { cat "$dir"/err1 "$dir"/err2 "$dir/failed"; fail "a supervisor failed"; }; done
+results "$study" | diff "$dir/results" - || { cat "$dir/err1" "$dir/err2"; fail "kills changed the leaderboard"; }
+[ -z "$(ls "$study/checkpoints")" ] || fail "a checkpoint was left"
+[ $servers -gt 0 ] || fail "the server was never killed"
+echo "ok: $workers workers, $supervisors supervisors and $servers servers were killed, seed $seed: nothing changed"
+
+# ---- one name, two folders; another schema; a study that moves
+mkdir "$dir/elsewhere"
+fails 'another study has this name' "${search[@]}" --study "$dir/elsewhere/study" --store "$store"
+expect 0 '' "$kas" store export "$study"
+[ -e "$study/study.db" ] && [ ! -e "$study/store.json" ] || fail "the study did not move"
+results "$study" | diff "$dir/results" - || fail "export changed the leaderboard"
+expect 0 '' "$kas" store import "$study" --store "$store"
+results "$study" | diff "$dir/results" - || fail "import changed the leaderboard"
+fails 'the study has moved into a database' sh -c "cp '$study/study.db.moved' '$dir/elsewhere/study/study.db' && '$kas' status '$dir/elsewhere/study'"
+expect 0 '' "${search[@]}" --study "$study" # goes on where it is, without --store
+
+# ---- a server that goes away, and does not come back: what is running is saved
+"${search[@]}" --epochs 2000 --study "$dir/lost" --store "$store" >/dev/null 2>"$dir/errlost" & pid=$!
+await "a training" sh -c "cat '$dir'/lost/logs/baseline.log 2>/dev/null | grep -q 'epoch 3'"
+kill -9 $pid; wait $pid 2>/dev/null || true
+KAS_STORE_PATIENCE=1 "${search[@]}" --epochs 2000 --study "$dir/lost" >/dev/null 2>"$dir/errlost" & pid=$!
+await "the training goes on" sh -c "grep -q 'going on after' '$dir/lost/logs/baseline.log'"
+"$kas" store stop "$server"
+rc=0; wait $pid || rc=$?
+[ $rc = 4 ] && grep -q 'did not come back' "$dir/errlost" || { cat "$dir/errlost"; fail "exit code $rc without the database"; }
+[ -n "$(ls "$dir/lost/checkpoints")" ] || fail "no checkpoint was saved"
+fails 'no connection' "$kas" status "$dir/lost"
+fails 'no server runs' "$kas" store status "$server"
+start
+expect 0 'running' "$kas" status "$dir/lost"
+echo "ok: wrong use, moves, and a server that goes away"
