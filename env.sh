@@ -7,7 +7,8 @@
 #     them at run time; none is needed to build or to use the CPU device.
 #   - KAS_BUNDLE=FOLDER, which scripts/bundle.sh made elsewhere, holds development files that this machine
 #     lacks; nothing is installed then.
-# KAS_NO_INSTALL=1 never installs; EXTRA_PACKAGES="..." are wanted too (CI: clang-format).
+# KAS_NO_INSTALL=1 never installs; EXTRA_PACKAGES="..." are wanted too (CI: clang-format; postgresql is
+# for studies of several machines, and for their tests).
 set -u
 
 # Each line: what proves that it is there (program, .pc name or header), then its package.
@@ -57,7 +58,9 @@ missing_of() { # lines of "kind name package"
 missing_packages() {
     local extra
     missing_of "$needs"
-    for extra in ${EXTRA_PACKAGES:-}; do command -v "$extra" >/dev/null || echo "$extra"; done
+    for extra in ${EXTRA_PACKAGES:-}; do
+        command -v "$extra" >/dev/null || compgen -G "/usr/lib/$extra/*/bin/initdb" >/dev/null || echo "$extra"
+    done
 }
 
 describe_needs() {
@@ -77,12 +80,23 @@ become_root() {
 
 apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 "$@"; }
 
+# PostgreSQL is wanted for its programs; Debian would start a server of its own with them.
+without_cluster() {
+    local conf=/etc/postgresql-common/createcluster.conf
+    apt install -y --no-install-recommends postgresql-common &&
+        "${as_root[@]}" sed -i 's/^#* *create_main_cluster *=.*/create_main_cluster = false/' $conf &&
+        grep -q '^create_main_cluster = false' $conf
+}
+
 install_packages() { # package...
     echo "env.sh: installing $*"
     local log
     log=$(mktemp)
     # A source of packages that does not answer need not be the one that has these.
     apt update >"$log" 2>&1
+    if [[ " $* " == *' postgresql '* ]] && ! without_cluster >>"$log" 2>&1; then
+        echo "env.sh: Debian's PostgreSQL may start a server of its own (whole log: $log)"
+    fi
     if ! apt install -y --no-install-recommends "$@" >>"$log" 2>&1; then
         tail -n 20 "$log"
         echo "env.sh: the packages could not be installed (whole log: $log)"

@@ -1,5 +1,11 @@
 #include "support/server.h"
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +13,6 @@
 
 #include "host/core/file/files.h"
 #include "host/store/server.h"
-#include "support/folder.h"
 
 backend on;
 static char root[64], url[KAS_STORE_URL];
@@ -66,10 +71,30 @@ void next_study(void)
     study++;
 }
 
+int on_file(void **state)
+{
+    on = SQLITE;
+    return make_folder(state);
+}
+
+int on_server(void **state)
+{
+    on = POSTGRESQL;
+    next_study();
+    return make_folder(state);
+}
+
+void need_server(void)
+{
+    if (on == POSTGRESQL && !*url)
+        skip();
+}
+
 kas_status open_on(kas_store_mode mode, kas_store **out)
 {
     char path[300];
     kas_store_place place = {.id = "00000000000000000000000000000000"};
+    need_server();
     snprintf(path, sizeof path, "%s/study.db", folder);
     if (on == SQLITE)
         return kas_store_open(path, mode, out);

@@ -3,16 +3,27 @@
 #define KAS_SUPPORT_SERVER_H
 
 #include "host/store/store.h"
+#include "support/folder.h"
 
-/* As cmocka calls them, before and after all tests of a program. */
+/* As cmocka calls them, before and after all tests of a program, and before each test on a file and on
+ * the server. */
 int start_server(void **state);
 int stop_server(void **state);
-/* NULL when there is none: the test is to be skipped. */
-const char *server_url(void);
+int on_file(void **state);
+int on_server(void **state);
+#define TEST_BOTH(f)                                                                               \
+    {#f, f, on_file, remove_folder, NULL},                                                         \
+    {                                                                                              \
+#f " on PostgreSQL", f, on_server, remove_folder, NULL                                     \
+    }
+
+const char *server_url(void); /* NULL where there is none */
+/* Skips a test of the server where there is none. */
+void need_server(void);
 const char *server_folder(void);
 
 /* Opens the store of a test: the file folder/study.db, or a study of the server, another one for each
- * test (see next_study). */
+ * test (see next_study). open_on skips a test that has no server. */
 typedef enum backend { SQLITE, POSTGRESQL } backend;
 extern backend on;
 kas_status open_on(kas_store_mode mode, kas_store **out);

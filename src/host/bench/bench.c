@@ -12,16 +12,21 @@
 
 extern const kas_bench_suite kas_bench_suite_sampler, kas_bench_suite_jit, kas_bench_suite_step,
     kas_bench_suite_models, kas_bench_suite_layers, kas_bench_suite_data, kas_bench_suite_known,
-    kas_bench_suite_children, kas_bench_suite_predicted;
+    kas_bench_suite_children, kas_bench_suite_predicted, kas_bench_suite_store;
 
 const kas_bench_suite *const *kas_bench_suites(void)
 {
-    static const kas_bench_suite *const suites[] = {
-        &kas_bench_suite_sampler,   &kas_bench_suite_jit,
-        &kas_bench_suite_step,      &kas_bench_suite_models,
-        &kas_bench_suite_layers,    &kas_bench_suite_data,
-        &kas_bench_suite_known,     &kas_bench_suite_children,
-        &kas_bench_suite_predicted, NULL};
+    static const kas_bench_suite *const suites[] = {&kas_bench_suite_sampler,
+                                                    &kas_bench_suite_jit,
+                                                    &kas_bench_suite_step,
+                                                    &kas_bench_suite_models,
+                                                    &kas_bench_suite_layers,
+                                                    &kas_bench_suite_data,
+                                                    &kas_bench_suite_known,
+                                                    &kas_bench_suite_children,
+                                                    &kas_bench_suite_predicted,
+                                                    &kas_bench_suite_store,
+                                                    NULL};
     return suites;
 }
 

@@ -1,4 +1,4 @@
-/* The store: leases, attempt numbers, claims by several processes, files that are not ours. */
+/* The store, in a file and on a server: leases, attempt numbers, claims by several processes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,34 +18,8 @@
 #include "host/store/owner.h"
 #include "host/store/sql.h"
 #include "host/store/store.h"
-#include "support/folder.h"
 #include "support/ok.h"
 #include "support/server.h"
-
-static char path[300];
-
-static int set_up(void **state)
-{
-    const int made = make_folder(state);
-    on = SQLITE;
-    snprintf(path, sizeof path, "%s/study.db", folder);
-    return made;
-}
-
-static int set_up_server(void **state)
-{
-    const int made = make_folder(state);
-    on = POSTGRESQL;
-    next_study();
-    return made;
-}
-
-/* Skips a test of the server where there is none. */
-static void need_server(void)
-{
-    if (on == POSTGRESQL && !server_url())
-        skip();
-}
 
 static kas_store *open_store(void)
 {
@@ -87,7 +60,6 @@ static kas_work claim(kas_store *store, const char *owner, double seconds, bool 
 static void study_row(void **state)
 {
     (void)state;
-    need_server();
     kas_store *store = open_store();
     kas_study study = {.options = "{\"net\":\"resnet20\"}",
                        .options_digest = "aa",
@@ -120,7 +92,6 @@ static void study_row(void **state)
 static void life_of_an_item(void **state)
 {
     (void)state;
-    need_server();
     kas_store *store = open_store();
     add_candidates(store, 2);
     char self[KAS_OWNER_SIZE];
@@ -178,7 +149,6 @@ static void life_of_an_item(void **state)
 static void late_reports_are_dropped(void **state)
 {
     (void)state;
-    need_server();
     kas_store *store = open_store();
     add_candidates(store, 1);
     kas_work slow = claim(store, "elsewhere|x|y|1|1", -1, true); /* over at once */
@@ -221,7 +191,6 @@ static void late_reports_are_dropped(void **state)
 static void renewed_leases_hold(void **state)
 {
     (void)state;
-    need_server();
     kas_store *store = open_store();
     add_candidates(store, 1);
     kas_work work = claim(store, "elsewhere|x|y|1|1", -1, true);
@@ -237,7 +206,6 @@ static void renewed_leases_hold(void **state)
 static void dead_owner(void **state)
 {
     (void)state;
-    need_server();
     kas_store *store = open_store();
     add_candidates(store, 1);
     kas_store_close(store);
@@ -284,7 +252,6 @@ static void owners(void **state)
 static void concurrent_claims(void **state)
 {
     (void)state;
-    need_server();
     enum { ITEMS = 200, PROCESSES = 4 };
     kas_store *store = open_store();
     for (int k = 0; k < ITEMS; k++) {
@@ -358,7 +325,6 @@ static kas_status add_letter(void *context, const kas_study *present, kas_study_
 static void two_writers(void **state)
 {
     (void)state;
-    need_server();
     int told[2], status;
     char byte;
     bool created;
@@ -396,7 +362,6 @@ static kas_status refuse(void *context, const kas_study *present, kas_study_chan
 static void refused_revision(void **state)
 {
     (void)state;
-    need_server();
     bool created;
     kas_store *store = open_store();
     kas_study study = {.options = (char *)"o"};
@@ -423,6 +388,8 @@ static void simultaneous_creation(void **state)
     for (int round = 0; round < rounds; round++) {
         pid_t pid[PROCESSES];
         int gate[2];
+        char path[300];
+        snprintf(path, sizeof path, "%s/study.db", folder);
         assert_int_equal(pipe(gate), 0);
         for (int p = 0; p < processes; p++)
             if ((pid[p] = fork()) == 0) {
@@ -462,7 +429,6 @@ static void simultaneous_creation(void **state)
 static void index_limit_and_requeue(void **state)
 {
     (void)state;
-    need_server();
     kas_store *store = open_store();
     add_candidates(store, 3);
     kas_work work;
@@ -488,117 +454,6 @@ static void index_limit_and_requeue(void **state)
     kas_store_close(store);
 }
 
-static void write_text(const char *text, size_t size)
-{
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_int_equal(fwrite(text, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
-}
-
-static void assert_refused(kas_store_mode mode, const char *word)
-{
-    kas_store *store = (kas_store *)1;
-    assert_int_equal(kas_store_open(path, mode, &store), KAS_STORE);
-    assert_null(store);
-    assert_non_null(strstr(kas_error(), path));
-    if (!strstr(kas_error(), word))
-        fail_msg("message lacks \"%s\": %s", word, kas_error());
-}
-
-static void files_that_are_not_ours(void **state)
-{
-    (void)state;
-    assert_refused(KAS_STORE_READ, "no such study");
-    assert_refused(KAS_STORE_WRITE, "no such study");
-    char text[8192];
-    memset(text, 'x', sizeof text);
-    write_text(text, sizeof text);
-    for (int mode = KAS_STORE_READ; mode <= KAS_STORE_CREATE; mode++)
-        assert_refused((kas_store_mode)mode, "not an SQLite data base");
-    unlink(path);
-    sqlite3 *db;
-    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, "CREATE TABLE other (x)", 0, 0, 0), SQLITE_OK);
-    sqlite3_close(db);
-    for (int mode = KAS_STORE_READ; mode <= KAS_STORE_CREATE; mode++)
-        assert_refused((kas_store_mode)mode, "not of kas-gpu");
-}
-
-static void newer_schema(void **state)
-{
-    (void)state;
-    kas_store_close(open_store());
-    sqlite3 *db;
-    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 99", 0, 0, 0), SQLITE_OK);
-    sqlite3_close(db);
-    for (int mode = KAS_STORE_READ; mode <= KAS_STORE_CREATE; mode++)
-        assert_refused((kas_store_mode)mode, "schema version 99");
-}
-
-static void damaged_file(void **state)
-{
-    (void)state;
-    kas_store *store = open_store();
-    add_candidates(store, 200);
-    kas_store_close(store);
-    FILE *file = fopen(path, "r+");
-    assert_non_null(file);
-    char noise[6000];
-    memset(noise, 0x5a, sizeof noise);
-    assert_int_equal(fseek(file, 12288, SEEK_SET), 0);
-    assert_int_equal(fwrite(noise, 1, sizeof noise, file), sizeof noise);
-    assert_int_equal(fclose(file), 0);
-    assert_refused(KAS_STORE_WRITE, "damaged");
-    assert_refused(KAS_STORE_CREATE, "damaged");
-}
-
-static void network_file_systems(void **state)
-{
-    (void)state;
-    assert_true(kas_store_network_magic(0x6969));
-    assert_true(kas_store_network_magic(0xFF534D42));
-    assert_true(kas_store_network_magic(0x0BD00BD0));
-    assert_false(kas_store_network_magic(0xEF53));     /* ext4 */
-    assert_false(kas_store_network_magic(0x58465342)); /* XFS */
-    assert_false(kas_store_network_magic(0x01021994)); /* tmpfs */
-}
-
-/* What a network file system gets: no WAL files, and the second supervisor is refused. */
-static void exclusive_lock(void **state)
-{
-    (void)state;
-    kas_store *store;
-    OK(kas_store_open_as(path, KAS_STORE_CREATE, true, &store));
-    assert_true(kas_store_is_exclusive(store));
-    add_candidates(store, 1);
-    char wal[320];
-    snprintf(wal, sizeof wal, "%s-wal", path);
-    assert_false(kas_file_exists(wal));
-    pid_t pid = fork();
-    if (pid == 0) {
-        kas_store *second;
-        kas_status got = kas_store_open_as(path, KAS_STORE_CREATE, true, &second);
-        _exit(got == KAS_STORE && strstr(kas_error(), "one supervisor at a time") ? 0 : 1);
-    }
-    int status;
-    waitpid(pid, &status, 0);
-    assert_int_equal(status, 0);
-    kas_store_close(store);
-    OK(kas_store_open_as(path, KAS_STORE_CREATE, true, &store));
-    kas_work work = claim(store, "o", 60, true);
-    kas_work_clear(&work);
-    kas_store_close(store);
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, remove_folder)
-#define TEST_BOTH(f)                                                                               \
-    TEST(f),                                                                                       \
-    {                                                                                              \
-#f " on PostgreSQL", f, set_up_server, remove_folder, NULL                                 \
-    }
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -607,17 +462,12 @@ int main(void)
         TEST_BOTH(late_reports_are_dropped),
         TEST_BOTH(renewed_leases_hold),
         TEST_BOTH(dead_owner),
-        TEST(owners),
+        cmocka_unit_test(owners),
         TEST_BOTH(concurrent_claims),
         TEST_BOTH(two_writers),
         TEST_BOTH(refused_revision),
         TEST_BOTH(simultaneous_creation),
         TEST_BOTH(index_limit_and_requeue),
-        TEST(files_that_are_not_ours),
-        TEST(newer_schema),
-        TEST(damaged_file),
-        TEST(network_file_systems),
-        TEST(exclusive_lock),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -9,15 +9,13 @@
 #include <string.h>
 
 #include "host/store/store.h"
-#include "support/folder.h"
 #include "support/ok.h"
+#include "support/server.h"
 
 static kas_store *open_store(kas_store_mode mode)
 {
     kas_store *store;
-    char path[300];
-    snprintf(path, sizeof path, "%s/study.db", folder);
-    OK(kas_store_open(path, mode, &store));
+    OK(open_on(mode, &store));
     return store;
 }
 
@@ -65,7 +63,7 @@ static void answers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(answers, make_folder, remove_folder),
+        TEST_BOTH(answers),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, start_server, stop_server);
 }

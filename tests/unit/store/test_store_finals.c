@@ -9,15 +9,13 @@
 #include <string.h>
 
 #include "host/store/store.h"
-#include "support/folder.h"
 #include "support/ok.h"
+#include "support/server.h"
 
 static kas_store *open_store(void)
 {
     kas_store *store;
-    char path[300];
-    snprintf(path, sizeof path, "%s/study.db", folder);
-    OK(kas_store_open(path, KAS_STORE_CREATE, &store));
+    OK(open_on(KAS_STORE_CREATE, &store));
     return store;
 }
 
@@ -104,7 +102,6 @@ static void finals_come_back(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(finals_come_back, make_folder, remove_folder)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest tests[] = {TEST_BOTH(finals_come_back)};
+    return cmocka_run_group_tests(tests, start_server, stop_server);
 }

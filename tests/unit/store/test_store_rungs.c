@@ -9,15 +9,13 @@
 #include <stdio.h>
 
 #include "host/store/store.h"
-#include "support/folder.h"
 #include "support/ok.h"
+#include "support/server.h"
 
 static kas_store *open_store(void)
 {
     kas_store *store;
-    char path[300];
-    snprintf(path, sizeof path, "%s/study.db", folder);
-    OK(kas_store_open(path, KAS_STORE_CREATE, &store));
+    OK(open_on(KAS_STORE_CREATE, &store));
     return store;
 }
 
@@ -106,13 +104,11 @@ static void rungs(void **state)
     kas_store_close(store);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(items_that_never_run),
-        TEST(rungs),
+        TEST_BOTH(items_that_never_run),
+        TEST_BOTH(rungs),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -1,0 +1,250 @@
+/* A study on a server: lost connections, studies of other folders and schemas, waiting, moves. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "host/core/file/files.h"
+#include "host/store/postgres.h"
+#include "host/store/server.h"
+#include "host/store/server_lock.h"
+#include "support/ok.h"
+#include "support/server.h"
+
+static kas_store *open_store(void)
+{
+    kas_store *store;
+    OK(open_on(KAS_STORE_CREATE, &store));
+    return store;
+}
+
+static void add(kas_store *store, int count)
+{
+    for (int k = 0; k < count; k++) {
+        const kas_work work = {.kind = KAS_WORK_CANDIDATE, .index = k};
+        bool added;
+        OK(kas_store_add(store, &work, &added));
+        assert_true(added);
+    }
+}
+
+/* Has the server end the connection, as a network may at any time. */
+static void cut(kas_store *store)
+{
+    kas_store *other = open_store();
+    OK(kas_pg_send(other, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE"
+                          " application_name = 'kas-gpu' AND pid <> pg_backend_pid()"));
+    kas_store_close(other);
+    (void)store;
+}
+
+static void assert_fails(kas_store_place place, kas_store_mode mode, const char *word)
+{
+    kas_store *store = (kas_store *)1;
+    assert_int_equal(kas_store_open_server(&place, mode, &store), KAS_STORE);
+    assert_null(store);
+    if (!strstr(kas_error(), word))
+        fail_msg("message lacks \"%s\": %s", word, kas_error());
+    assert_null(strstr(kas_error(), "wrongword")); /* never the password */
+}
+
+/* Every operation goes on after its connection was cut, and a transaction is repeated. */
+static void lost_connections(void **state)
+{
+    (void)state;
+    kas_store *store = open_store();
+    kas_measured measured = kas_measured_unknown();
+    kas_work work, *list;
+    bool found, held;
+    int count;
+    add(store, 2);
+    cut(store);
+    OK(kas_store_claim(store, KAS_WORK_CANDIDATE, -1, "o", 60, &work, &found));
+    assert_true(found && work.index == 0 && work.lease == 1);
+    cut(store);
+    OK(kas_store_renew(store, work.id, work.lease, 60, &held));
+    assert_true(held);
+    cut(store);
+    OK(kas_store_pause(store, work.id, work.lease, &measured, &held));
+    assert_true(held);
+    const kas_settled settled = {.id = work.id, .promoted = true};
+    OK(kas_sql_begin(store)); /* a transaction that is lost in the middle */
+    cut(store);
+    kas_status status = kas_sql_run(store, NULL, "DELETE FROM work", "");
+    assert_int_equal(status, KAS_STORE);
+    assert_true(kas_sql_end(store, &status)); /* "again" */
+    OK(kas_store_settle(store, &settled, 1));
+    OK(kas_store_list(store, &list, &count));
+    assert_int_equal(count, 2);
+    assert_int_equal(list[0].state, KAS_WORK_QUEUED);
+    assert_int_equal(list[0].rung, 1);
+    kas_work_list_free(list, count);
+    kas_store_close(store);
+}
+
+/* The answer to a claim was lost, and the claim repeated: the first one goes back to the queue. A
+ * report that counted before its answer was lost is known to have counted. */
+static void repeated_statements(void **state)
+{
+    (void)state;
+    kas_store *store = open_store();
+    kas_measured measured = kas_measured_unknown();
+    kas_work first, work;
+    bool found, held;
+    add(store, 2);
+    OK(kas_store_claim(store, KAS_WORK_CANDIDATE, -1, "o", 60, &first, &found));
+    store->claims--; /* the next claim has the same text, as a repeated one */
+    cut(store);
+    OK(kas_store_claim(store, KAS_WORK_CANDIDATE, -1, "o", 60, &work, &found));
+    assert_true(found && work.index == 1);
+    OK(kas_store_renew(store, first.id, first.lease, 60, &held));
+    assert_false(held);
+    OK(kas_store_finish(store, work.id, work.lease, KAS_WORK_FINISHED, "", &measured, &held));
+    assert_true(held);
+    cut(store);
+    OK(kas_store_finish(store, work.id, work.lease, KAS_WORK_FINISHED, "", &measured, &held));
+    assert_true(held);
+    OK(kas_store_finish(store, work.id, work.lease, KAS_WORK_FINISHED, "", &measured, &held));
+    assert_false(held); /* not repeated: somebody else's */
+    kas_store_close(store);
+}
+
+static void wrong_places(void **state)
+{
+    (void)state;
+    kas_store *store = open_store();
+    kas_store_place place = store->pg->place, wrong = place;
+    snprintf(wrong.id, sizeof wrong.id, "other");
+    for (int mode = KAS_STORE_READ; mode <= KAS_STORE_CREATE; mode++)
+        assert_fails(wrong, (kas_store_mode)mode, "another study has this name");
+    wrong = place;
+    snprintf(wrong.study, sizeof wrong.study, "none");
+    assert_fails(wrong, KAS_STORE_READ, "no such study");
+    assert_fails(wrong, KAS_STORE_WRITE, "no such study");
+    wrong = place;
+    snprintf(wrong.url, sizeof wrong.url, "postgresql://kas:wrongword@%s",
+             strchr(place.url, '@') + 1);
+    assert_fails(wrong, KAS_STORE_READ, "password authentication failed");
+    snprintf(wrong.url, sizeof wrong.url, "postgresql://kas:wrongword@127.0.0.1:1/x");
+    assert_fails(wrong, KAS_STORE_READ, "no connection");
+    snprintf(wrong.url, sizeof wrong.url, "mysql://kas:wrongword@127.0.0.1:1/x");
+    assert_fails(wrong, KAS_STORE_READ, "not the URL of a store");
+    OK(kas_pg_send(store, "UPDATE kas_gpu SET schema = 99"));
+    for (int mode = KAS_STORE_READ; mode <= KAS_STORE_CREATE; mode++)
+        assert_fails(place, (kas_store_mode)mode, "schema version 99");
+    kas_store_close(store);
+}
+
+static bool readable(const kas_store *store)
+{
+    struct pollfd fd = {kas_store_descriptor(store), POLLIN, 0};
+    return poll(&fd, 1, 5000) == 1;
+}
+
+/* Who waits hears of items that come and end, but not of claims. */
+static void waiting(void **state)
+{
+    (void)state;
+    kas_store *store = open_store(), *other = open_store();
+    kas_work work;
+    bool found, held;
+    assert_true(kas_store_changed(store)); /* before it the store may have changed */
+    assert_false(kas_store_changed(store));
+    add(other, 1);
+    assert_true(readable(store) && kas_store_changed(store));
+    OK(kas_store_claim(other, KAS_WORK_CANDIDATE, -1, "o", 60, &work, &found));
+    assert_false(kas_store_changed(store));
+    OK(kas_store_release(other, work.id, work.lease, false, &held));
+    assert_true(readable(store) && kas_store_changed(store));
+    kas_store_close(other);
+    kas_store_close(store);
+}
+
+/* A message that is not UTF-8 must not end a search. */
+static void odd_text(void **state)
+{
+    (void)state;
+    kas_store *store = open_store();
+    kas_measured measured = kas_measured_unknown();
+    kas_work work, *list;
+    bool found, held;
+    int count;
+    add(store, 1);
+    OK(kas_store_claim(store, KAS_WORK_CANDIDATE, -1, "o", 60, &work, &found));
+    OK(kas_store_finish(store, work.id, work.lease, KAS_WORK_FAILED, "a\xff'?$1\n", &measured,
+                        &held));
+    OK(kas_store_list(store, &list, &count));
+    assert_string_equal(list[0].reason, "a\xef\xbf\xbd'?$1\n");
+    kas_work_list_free(list, count);
+    kas_store_close(store);
+}
+
+static void write_lock(const char *owner)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/lock", folder);
+    OK(kas_file_write_atomic(path, owner, strlen(owner)));
+}
+
+/* The lock of a process that is gone is taken; that of another machine only without a heartbeat. */
+static void locks(void **state)
+{
+    (void)state;
+    bool here;
+    char host[65];
+    OK(kas_server_lock(folder, &here));
+    assert_true(kas_server_holds(folder) && kas_server_locked(folder, host, &here) && here);
+    assert_int_equal(kas_server_lock(folder, &here), KAS_STORE);
+    assert_true(here);
+    kas_server_unlock(folder);
+    assert_false(kas_server_locked(folder, host, &here));
+    const pid_t pid = fork();
+    if (pid == 0)
+        _exit(kas_server_lock(folder, &here) == KAS_OK ? 0 : 1);
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    OK(kas_server_lock(folder, &here)); /* its owner has ended */
+    write_lock("elsewhere|b|n|1|2\n1 1\n");
+    assert_false(kas_server_beat(folder)); /* lost */
+    const pid_t heart = fork();
+    for (int i = 0; heart == 0 && i < 600; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "elsewhere|b|n|1|2\n1 %d\n", i);
+        write_lock(text);
+        usleep(100000);
+    }
+    if (heart == 0)
+        _exit(0);
+    assert_int_equal(kas_server_lock(folder, &here), KAS_STORE);
+    assert_non_null(strstr(kas_error(), "elsewhere"));
+    assert_false(here);
+    kill(heart, SIGKILL);
+    waitpid(heart, &status, 0);
+    OK(kas_server_lock(folder, &here)); /* 15 seconds of silence */
+    assert_true(kas_server_holds(folder));
+}
+
+#define ON_SERVER(f)                                                                               \
+    {                                                                                              \
+#f, f, on_server, remove_folder, NULL                                                      \
+    }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_SERVER(lost_connections), ON_SERVER(repeated_statements),
+        ON_SERVER(wrong_places),     ON_SERVER(waiting),
+        ON_SERVER(odd_text),         ON_SERVER(locks),
+    };
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}
