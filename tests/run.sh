@@ -113,7 +113,7 @@ items=("$@")
 if [ -z "${DEVICE:-}" ] && [ -f "$(simulator)" ]; then
     for program in "$@"; do
         case $program in
-        */tests/ops/* | */test_program | */test_train_model | */test_train_stream | */test_replaced_epilogues | */test_fold | */test_turns) items+=("cuda-sim:$program") ;;
+        */tests/ops/* | */test_program | */test_train_model | */test_train_stream | */test_replaced_epilogues | */test_fold | */test_turns | */test_group) items+=("cuda-sim:$program") ;;
         esac
     done
 fi

@@ -5,8 +5,9 @@
  * address, say) means that the context is dead: the device remembers it, and every later call fails
  * with KAS_DEVICE_LOST and the first message, so that a worker ends at once and says why.
  *
- * All work goes to one stream, in program order; only uploads (upload_cuda.c) and, where a second
- * stream is asked for, backward passes (side_cuda.c) have streams of their own. Every function
+ * All work goes to one stream, in program order; only uploads (upload_cuda.c), exchanges of a group
+ * (group_cuda.c) and, where a second stream is asked for, backward passes (side_cuda.c) have streams
+ * of their own. Every function
  * behind the device's interface makes the context current first, because one thread may hold
  * several devices. Devices on one GPU share its primary context and nothing else: each has its own
  * stream, workspace, handles of libraries and errors, so threads may use them side by side; only a
@@ -60,6 +61,7 @@ typedef struct kas_cuda {
     size_t workspace_bytes;
     uint64_t workspace_generation; /* raised when the workspace or the side's moves */
     kas_cuda_side side;            /* its workspace has the same size */
+    CUstream exchanges;            /* of the group (group_cuda.c); NULL: there is none */
 } kas_cuda;
 
 struct kas_function {
@@ -141,6 +143,9 @@ kas_status kas_cuda_side_open(kas_cuda *cuda);
 void kas_cuda_side_close(kas_cuda *cuda);
 bool kas_cuda_may_fork(const kas_cuda *cuda, const kas_step *step, int steps);
 kas_status kas_cuda_run_forked(kas_cuda *cuda, const kas_step *step);
+
+/* Enqueues a KAS_STEP_MEAN, GATHER or JOIN (group_cuda.c). */
+kas_status kas_cuda_exchange(kas_cuda *cuda, const kas_step *step);
 
 /* Captures what `enqueue` puts on the stream as a graph, without running it. `*out` is NULL
  * after a failure. */

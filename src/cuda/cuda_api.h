@@ -56,7 +56,17 @@ typedef struct cudnnContext *cudnnHandle_t;
 typedef void *cudnnBackendDescriptor_t;
 typedef struct CUstream_st *cudaStream_t;
 
-typedef int ncclResult_t;
+typedef int ncclResult_t, ncclDataType_t, ncclRedOp_t;
+typedef struct ncclComm *ncclComm_t;
+typedef struct {
+    char internal[128];
+} ncclUniqueId;
+/* As of version 2.14; later versions have more members behind these. */
+typedef struct {
+    size_t size;
+    unsigned magic, version;
+    int blocking;
+} ncclConfig_t;
 #endif
 
 enum {
@@ -270,7 +280,11 @@ enum {
     KAS_DNN_BEHAVIOR_FILTER_REORDER = 1,
     KAS_DNN_BEHAVIOR_BIAS_REORDER = 2,
 
-    KAS_NCCL_SUCCESS = 0
+    KAS_NCCL_SUCCESS = 0,
+    KAS_NCCL_IN_PROGRESS = 7,
+    KAS_NCCL_INT8 = 0,
+    KAS_NCCL_FLOAT32 = 7,
+    KAS_NCCL_AVG = 4
 };
 
 /* X(symbol, result type, (parameters)) */
@@ -399,10 +413,20 @@ enum {
     X(cudnnBackendExecute, cudnnStatus_t,                                                          \
       (cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack))
 
-/* NCCL is only found and named so far: every GPU has a worker of its own, and none share a
- * network. */
 #define KAS_NCCL_FUNCTIONS(X)                                                                      \
     X(ncclGetVersion, ncclResult_t, (int *version))                                                \
-    X(ncclGetErrorString, const char *, (ncclResult_t result))
+    X(ncclGetErrorString, const char *, (ncclResult_t result))                                     \
+    X(ncclGetUniqueId, ncclResult_t, (ncclUniqueId * id))                                          \
+    X(ncclCommInitRankConfig, ncclResult_t,                                                        \
+      (ncclComm_t * comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config))             \
+    X(ncclCommDestroy, ncclResult_t, (ncclComm_t comm))                                            \
+    X(ncclCommAbort, ncclResult_t, (ncclComm_t comm))                                              \
+    X(ncclCommGetAsyncError, ncclResult_t, (ncclComm_t comm, ncclResult_t * error))                \
+    X(ncclAllReduce, ncclResult_t,                                                                 \
+      (const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,              \
+       ncclComm_t comm, cudaStream_t stream))                                                      \
+    X(ncclAllGather, ncclResult_t,                                                                 \
+      (const void *from, void *to, size_t count, ncclDataType_t type, ncclComm_t comm,             \
+       cudaStream_t stream))
 
 #endif

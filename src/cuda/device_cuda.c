@@ -5,6 +5,7 @@
 
 #include "cuda/cuda.h"
 #include "host/core/log.h"
+#include "host/device/group_impl.h"
 
 struct kas_timer {
     kas_device *device;
@@ -36,6 +37,8 @@ bool kas_cuda_wait_to_free(kas_cuda *cuda)
         kas_warn("a CUDA resource could not be released: %s", kas_error());
     if (cuda->side.stream) /* after a failure the stream may not have waited for it */
         cuda->driver->cuStreamSynchronize(cuda->side.stream);
+    if (cuda->exchanges)
+        cuda->driver->cuStreamSynchronize(cuda->exchanges);
     return true;
 }
 
@@ -336,6 +339,7 @@ static const kas_backend cuda_backend = {
     .timer_start = cuda_timer_start,
     .timer_end = cuda_timer_end,
     .timer_read = cuda_timer_read,
+    .group = &kas_cuda_group,
 };
 
 static kas_status find_device(kas_cuda *cuda, int ordinal)

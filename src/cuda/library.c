@@ -9,7 +9,7 @@
 
 #include "host/core/file/files.h"
 
-enum { OLDEST_TOOLKIT = 12080, OLDEST_CUDNN = 90000, OLDEST_NCCL = 20000 };
+enum { OLDEST_TOOLKIT = 12080, OLDEST_CUDNN = 90000, OLDEST_NCCL = 21400 };
 
 typedef struct symbol {
     const char *name;
@@ -98,7 +98,7 @@ static kas_status nccl_version(void *table, kas_cuda_library *library)
         return kas_fail(KAS_UNSUPPORTED, "%s: ncclGetVersion failed", library->path);
     snprintf(library->version, sizeof library->version, "%d.%d.%d", version / 10000,
              version / 100 % 100, version % 100);
-    return version < OLDEST_NCCL ? too_old(library, "2.9") : KAS_OK;
+    return version < OLDEST_NCCL ? too_old(library, "2.14") : KAS_OK;
 }
 
 /* ---- the five libraries ---------------------------------------------------------------------- */

@@ -68,7 +68,7 @@ void kas_cuda_report_make(kas_cuda_report *out)
     part[1].name = "NVRTC", part[1].enables = "kernels for GPUs, also where there is no GPU";
     part[2].name = "cuBLASLt", part[2].enables = "fast fully-connected maps on the GPU";
     part[3].name = "cuDNN", part[3].enables = "fast convolutions on the GPU";
-    part[4].name = "NCCL", part[4].enables = "nothing yet; one network on several GPUs later";
+    part[4].name = "NCCL", part[4].enables = "one network on several GPUs";
     status = kas_driver_load(&driver);
     fill(&part[0], status, driver);
     status = kas_nvrtc_load(&nvrtc);

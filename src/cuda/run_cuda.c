@@ -8,17 +8,31 @@
  *
  * A graph holds addresses.  Those of a plan never change; the workspace of library calls may move
  * when a later convolution asks for more, and then the graph is made anew.  What cannot be captured
- * (a library call that allocates, say) is said once, and its plan goes on step by step. */
+ * (a library call that allocates, say) is said once, and its plan goes on step by step.
+ *
+ * Exchanges of a group (group_cuda.c) are enqueued between graphs: a plan with k of them has up to
+ * k + 1 graphs, of the steps before, between and behind them. */
 #include <stdlib.h>
 
 #include "cuda/cuda.h"
 #include "host/core/log.h"
 
 typedef struct kept_plan {
-    CUgraphExec graph;   /* NULL: not made, or given back because a workspace moved */
-    uint64_t generation; /* generation of the workspaces that the graph uses */
+    CUgraphExec *graph;  /* [graphs]; NULL: not made, or given back because a workspace moved */
+    int graphs;          /* runs of steps without an exchange */
+    uint64_t generation; /* generation of the workspaces that the graphs use */
     bool refused;        /* the steps cannot be captured */
 } kept_plan;
+
+/* Returns the end of the run of steps that begins at `first`: before the next exchange, or behind it
+ * where it is the first. */
+static int end_of_run(const kas_step *step, int first, int steps)
+{
+    int end = first + 1;
+    while (!kas_step_exchanges(&step[first]) && end < steps && !kas_step_exchanges(&step[end]))
+        end++;
+    return end;
+}
 
 static kas_status run_step(kas_cuda *cuda, const kas_step *step)
 {
@@ -35,6 +49,10 @@ static kas_status run_step(kas_cuda *cuda, const kas_step *step)
     case KAS_STEP_COPY:
         return step->bytes ? KAS_CU(cuda, cuMemcpyDtoDAsync_v2(to, from, step->bytes, cuda->stream))
                            : KAS_OK;
+    case KAS_STEP_MEAN:
+    case KAS_STEP_GATHER:
+    case KAS_STEP_JOIN:
+        return kas_cuda_exchange(cuda, step);
     }
     return KAS_OK;
 }
@@ -91,27 +109,58 @@ static kas_status enqueue_steps(kas_cuda *cuda, const void *what)
     return run_steps(cuda, list->step, list->steps);
 }
 
-static void destroy_graph(kas_cuda *cuda, kept_plan *kept)
+static void destroy_graphs(kas_cuda *cuda, kept_plan *kept)
 {
-    if (kept->graph)
-        cuda->driver->cuGraphExecDestroy(kept->graph);
+    for (int i = 0; i < kept->graphs; i++)
+        if (kept->graph[i])
+            cuda->driver->cuGraphExecDestroy(kept->graph[i]);
+    free(kept->graph);
     kept->graph = NULL;
+    kept->graphs = 0;
 }
 
-/* Makes sure that there is a graph for the steps and the workspace, if one can be made. */
+static kas_status make_graphs(kas_cuda *cuda, const kas_step *step, int steps, kept_plan *kept)
+{
+    kept->graph = calloc((size_t)steps, sizeof(*kept->graph));
+    if (!kept->graph)
+        return kas_fail(KAS_NO_MEMORY, "no memory for the graphs of %d steps", steps);
+    for (int first = 0, end; first < steps; first = end) {
+        end = end_of_run(step, first, steps);
+        const step_list list = {step + first, end - first};
+        if (!kas_step_exchanges(&step[first]))
+            KAS_TRY(kas_cuda_make_graph(cuda, enqueue_steps, &list, &kept->graph[kept->graphs++]));
+    }
+    return KAS_OK;
+}
+
+/* Makes sure that there are graphs for the steps and the workspace, if they can be made. */
 static kas_status prepare(kas_cuda *cuda, const kas_step *step, int steps, kept_plan *kept)
 {
     if (kept->refused || (kept->graph && kept->generation == cuda->workspace_generation))
         return KAS_OK;
-    destroy_graph(cuda, kept);
-    const step_list list = {step, steps};
-    kas_status status = kas_cuda_make_graph(cuda, enqueue_steps, &list, &kept->graph);
+    destroy_graphs(cuda, kept);
+    const kas_status status = make_graphs(cuda, step, steps, kept);
     kept->generation = cuda->workspace_generation;
-    if (status == KAS_OK || cuda->lost)
+    if (status == KAS_OK)
+        return KAS_OK;
+    destroy_graphs(cuda, kept);
+    if (cuda->lost)
         return status;
     kas_warn("a plan of %d steps is run step by step, because it cannot be captured as a graph: %s",
              steps, kas_error());
     kept->refused = true;
+    return KAS_OK;
+}
+
+static kas_status launch_graphs(kas_cuda *cuda, const kas_step *step, int steps,
+                                const kept_plan *kept)
+{
+    for (int first = 0, end, next = 0; first < steps; first = end) {
+        end = end_of_run(step, first, steps);
+        KAS_TRY(kas_step_exchanges(&step[first])
+                    ? run_step(cuda, &step[first])
+                    : KAS_CU(cuda, cuGraphLaunch(kept->graph[next++], cuda->stream)));
+    }
     return KAS_OK;
 }
 
@@ -126,14 +175,14 @@ kas_status kas_cuda_run(kas_device *device, const kas_step *step, int steps, voi
         return run_steps(cuda, step, steps);
     }
     KAS_TRY(prepare(cuda, step, steps, plan));
-    return plan->graph ? KAS_CU(cuda, cuGraphLaunch(plan->graph, cuda->stream))
-                       : run_steps(cuda, step, steps);
+    return plan->graph ? launch_graphs(cuda, step, steps, plan) : run_steps(cuda, step, steps);
 }
 
 void kas_cuda_forget(kas_device *device, void *kept)
 {
     kas_cuda *cuda = (kas_cuda *)device;
     if (kas_cuda_wait_to_free(cuda))
-        destroy_graph(cuda, kept);
+        destroy_graphs(cuda, kept);
+    free(((kept_plan *)kept)->graph);
     free(kept);
 }

@@ -24,8 +24,8 @@
  *   KAS_CUDA_SIM    "ptx", see above; KAS_PTX_REPORT  a file that gets a line for each kernel of
  *                   a module that is unloaded (docs/ptx.md); KAS_PTX_REQUIRED  without NVRTC the
  *                   process fails; otherwise it ends with 77, which tests/run.sh counts as skipped;
- *   KAS_SIM_FAIL    see kas_sim_fail: "cuMemAlloc_v2:3:2:once"; also ":sticky", and ":hang": the
- *                   call never returns;
+ *   KAS_SIM_FAIL    see kas_sim_fail: "cuMemAlloc_v2:3:2:once"; also ":sticky"; ":hang": the call
+ *                   never returns; ":delay": it succeeds after as many milliseconds as the code;
  *   KAS_SIM_FAIL_ONCE  a file: of all processes only the one that creates it fails;
  *   KAS_SIM_REFUSE  "cublasLt", "cudnn" or both: the library refuses every problem as not
  *                   supported;

@@ -22,6 +22,10 @@ uint32_t sim_random(uint32_t below);
  * call goes on working). */
 int sim_call(const char *name, int fitting, int dead);
 
+/* Does so for a call that must not wait for another thread: it is not counted while one holds the
+ * lock, and no work of streams is done. */
+int sim_planted(const char *name, int fitting);
+
 /* Locks the stand-in from here to the function's end, because each thread may have a device. */
 int sim_enter(void);
 void sim_leave(int *held);

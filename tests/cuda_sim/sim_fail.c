@@ -16,7 +16,7 @@ static struct {
     bool read; /* the environment was read */
     char function[64];
     int remaining, code; /* 0 remaining: none */
-    bool sticky, hangs, happened;
+    bool sticky, hangs, delays, happened;
     char failed_in[64];
     char refused[64], loses_nan[64];
     uint64_t random;
@@ -33,16 +33,18 @@ void sim_broken(const char *format, ...)
     abort();
 }
 
-/* Reads NAME:NTH[:CODE[:once|sticky|hang]]. */
+/* Reads NAME:NTH[:CODE[:once|sticky|hang|delay]]. */
 static void read_failure(const char *text)
 {
     char function[64], kind[16] = "once";
     int nth = 0, code = 0;
     if (sscanf(text, "%63[^:]:%d:%d:%15s", function, &nth, &code, kind) < 2 || nth < 1 ||
-        (strcmp(kind, "once") != 0 && strcmp(kind, "sticky") != 0 && strcmp(kind, "hang") != 0))
-        sim_broken("KAS_SIM_FAIL=%s: expected FUNCTION:NTH[:CODE[:once|sticky|hang]]", text);
+        (strcmp(kind, "once") != 0 && strcmp(kind, "sticky") != 0 && strcmp(kind, "hang") != 0 &&
+         strcmp(kind, "delay") != 0))
+        sim_broken("KAS_SIM_FAIL=%s: expected FUNCTION:NTH[:CODE[:once|sticky|hang|delay]]", text);
     kas_sim_fail(function, nth, code, strcmp(kind, "sticky") == 0);
     sim.hangs = strcmp(kind, "hang") == 0;
+    sim.delays = strcmp(kind, "delay") == 0;
 }
 
 static void read_environment(void)
@@ -109,6 +111,26 @@ static void count(const char *name)
         makings += strcmp(name, making[i]) == 0;
 }
 
+/* Counts a call and returns the code of a failure that is its own, else 0. */
+static int plant(const char *name, int fitting)
+{
+    if (!sim.remaining || (strcmp(sim.function, "*") != 0 && strcmp(sim.function, name) != 0) ||
+        --sim.remaining > 0 || !may_fail())
+        return 0;
+    sim.happened = true;
+    snprintf(sim.failed_in, sizeof sim.failed_in, "%s%s", sim_capturing() ? "captured " : "", name);
+    while (sim.hangs) /* until the process is killed */
+        pause();
+    if (sim.delays) {
+        usleep(1000u * (unsigned)sim.code);
+        return 0;
+    }
+    const int code = sim.code ? sim.code : fitting;
+    if (sim.sticky)
+        sim_sticky = code;
+    return code;
+}
+
 int sim_call(const char *name, int fitting, int dead)
 {
     SIM_LOCKED();
@@ -116,20 +138,19 @@ int sim_call(const char *name, int fitting, int dead)
     count(name);
     if (sim_sticky && dead)
         return dead;
-    if (sim.remaining && (strcmp(sim.function, "*") == 0 || strcmp(sim.function, name) == 0) &&
-        --sim.remaining == 0 && may_fail()) {
-        sim.happened = true;
-        snprintf(sim.failed_in, sizeof sim.failed_in, "%s%s", sim_capturing() ? "captured " : "",
-                 name);
-        while (sim.hangs) /* until the process is killed */
-            pause();
-        int code = sim.code ? sim.code : fitting;
-        if (sim.sticky)
-            sim_sticky = code;
-        return code;
-    }
-    sim_some_progress();
-    return 0;
+    const int code = plant(name, fitting);
+    if (!code)
+        sim_some_progress();
+    return code;
+}
+
+int sim_planted(const char *name, int fitting)
+{
+    if (strcmp(sim.function, name) != 0 || pthread_mutex_trylock(&lock) != 0)
+        return 0;
+    const int code = plant(name, fitting);
+    pthread_mutex_unlock(&lock);
+    return code;
 }
 
 bool sim_refuses(const char *library)
@@ -151,7 +172,7 @@ void kas_sim_fail(const char *function, int nth, int code, bool sticky)
     sim.remaining = function ? nth : 0;
     sim.code = code;
     sim.sticky = sticky;
-    sim.hangs = sim.happened = false;
+    sim.hangs = sim.delays = sim.happened = false;
 }
 
 bool kas_sim_failed(char name[64])

@@ -1,4 +1,4 @@
-/* NVRTC: builds the same text with the host compiler.  And NCCL, of which nothing is used yet. */
+/* NVRTC: builds the same text with the host compiler. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -260,15 +260,4 @@ nvrtcResult nvrtcGetProgramLog(nvrtcProgram program, char *log)
     SIM_CALL(nvrtcGetProgramLog, 11, 0);
     memcpy(log, program->log, strlen(program->log) + 1);
     return KAS_NVRTC_SUCCESS;
-}
-
-ncclResult_t ncclGetVersion(int *version)
-{
-    *version = 22809;
-    return KAS_NCCL_SUCCESS;
-}
-
-const char *ncclGetErrorString(ncclResult_t result)
-{
-    return result ? "NCCL error of the stand-in" : "no error";
 }

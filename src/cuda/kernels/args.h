@@ -48,9 +48,10 @@ typedef struct kas_activation_args {
  * them.  The state is that of the next step: its number, which is its place in the table of rows;
  * the position of its first image in the order of the epoch; and the epoch, which keys the
  * augmentation.  Uploaded at the start of an epoch (training: {steps done, 0, epoch}; evaluation:
- * {0, 0, 0}). */
+ * {0, 0, 0}).  Of several ranks (docs/parallel.md) each begins at its own first image, and `rank`
+ * keys what no position keys. */
 typedef struct kas_dev_state {
-    kas_u32 step, cursor, epoch, reserved;
+    kas_u32 step, cursor, epoch, rank;
 } kas_dev_state;
 /* What is known of a training step before the run begins (schedule.h): a table in device memory. */
 typedef struct kas_dev_row {

@@ -13,12 +13,13 @@ KAS_KERNEL(kas_dev_dropout, kas_dropout_args)
 {
     const int first = KAS_BLOCK_X * a.rows_per_block;
     const kas_u32 step = a.state->step;
+    const int before = (int)a.state->rank * a.rows; /* rows of the ranks before this one */
     KAS_ROWS (r, first, kas_imin(first + a.rows_per_block, a.rows)) {
         const kas_real *x = a.x + (kas_i64)r * a.pitch_x;
         kas_real *y = a.y + (kas_i64)r * a.pitch_y;
         KAS_PART_LANES (c, a.c) {
             KAS_PART_LOAD_REAL(in, x, c, a.c, a.whole);
-            KAS_WIDE_VALUE(out, kas_dropped(&a, KAS_EACH_LANE(c), r, step)
+            KAS_WIDE_VALUE(out, kas_dropped(&a, KAS_EACH_LANE(c), before + r, step)
                                     ? KAS_EACH_VALUE(in) - KAS_EACH_VALUE(in)
                                     : KAS_EACH_VALUE(in) * a.scale);
             KAS_PART_STORE_REAL(y, c, out, a.c, a.whole);

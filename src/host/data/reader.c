@@ -56,8 +56,11 @@ static kas_status render(const kas_reader *r, worker *w, uint32_t position, cons
                          size_t size, uint8_t *to)
 {
     const kas_dataset *d = r->o.dataset;
+    const kas_pass *pass = &r->pass;
+    const uint32_t key =
+        pass->ranks ? kas_shared_position(position, r->o.batch, pass->rank, pass->ranks) : position;
     kas_status status =
-        kas_render(&w->renderer, &r->pass.view, position, bytes, size, d->h, d->w, d->c, to);
+        kas_render(&w->renderer, &pass->view, key, bytes, size, d->h, d->w, d->c, to);
     if (status == KAS_OK)
         return KAS_OK;
     return kas_fail_context(status, "%s: %s: image %" PRIu32, d->path, r->pass.images->storage.name,

@@ -49,7 +49,17 @@ typedef struct kas_pass {
     uint32_t first;           /* position to begin with, a multiple of batch */
     kas_shuffle shuffle;      /* how the order was made; it determines the read-ahead */
     kas_view view;            /* for encoded images */
+    /* The order may be what falls to one of several ranks (docs/parallel.md); 0 ranks: it is all. */
+    uint32_t rank, ranks;
 } kas_pass;
+
+/* Returns where position `position` of a rank's order lies in the order of all ranks, of which each
+ * takes `batch` images in turn. */
+static inline uint32_t kas_shared_position(uint32_t position, uint32_t batch, uint32_t rank,
+                                           uint32_t ranks)
+{
+    return (position / batch * ranks + rank) * batch + position % batch;
+}
 
 /* Begins a pass. An earlier pass ends, wherever it is. */
 kas_status kas_reader_begin(kas_reader *reader, const kas_pass *pass);

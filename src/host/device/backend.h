@@ -7,10 +7,21 @@
 #define KAS_DEVICE_BACKEND_H
 
 #include "host/device/device.h"
+#include "host/device/group.h"
+
+typedef struct kas_group_backend kas_group_backend; /* group_impl.h */
 
 /* One recorded operation of a plan (plan.c), already checked. */
 typedef struct kas_step {
-    enum { KAS_STEP_LAUNCH, KAS_STEP_CONV, KAS_STEP_ZERO, KAS_STEP_COPY } kind;
+    enum {
+        KAS_STEP_LAUNCH,
+        KAS_STEP_CONV,
+        KAS_STEP_ZERO,
+        KAS_STEP_COPY,
+        KAS_STEP_MEAN,   /* group.h: of `to`, bytes of floats */
+        KAS_STEP_GATHER, /* `to`, bytes of each rank */
+        KAS_STEP_JOIN
+    } kind;
     /* LAUNCH */
     const kas_function *function;
     unsigned grid[3], block[3];
@@ -27,7 +38,13 @@ typedef struct kas_step {
     void *to;
     const void *from;
     size_t bytes;
+    kas_group *group; /* MEAN, GATHER and JOIN */
 } kas_step;
+
+static inline bool kas_step_exchanges(const kas_step *step)
+{
+    return step->kind >= KAS_STEP_MEAN;
+}
 
 typedef struct kas_backend {
     void (*close)(kas_device *);
@@ -70,6 +87,7 @@ typedef struct kas_backend {
     kas_status (*timer_start)(kas_timer *);
     kas_status (*timer_end)(kas_timer *);
     kas_status (*timer_read)(kas_timer *, double *);
+    const kas_group_backend *group;
 } kas_backend;
 
 /* The first member of every device's own struct. Objects begin with `kas_device *device`. */

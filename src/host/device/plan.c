@@ -134,6 +134,25 @@ kas_status kas_plan_copy(kas_plan *plan, void *to, const void *from, size_t byte
     return append(plan, &(kas_step){.kind = KAS_STEP_COPY, .to = to, .from = from, .bytes = bytes});
 }
 
+kas_status kas_plan_mean(kas_plan *plan, kas_group *group, float *values, size_t count)
+{
+    return append(plan, &(kas_step){.kind = KAS_STEP_MEAN,
+                                    .group = group,
+                                    .to = values,
+                                    .bytes = count * sizeof *values});
+}
+
+kas_status kas_plan_gather(kas_plan *plan, kas_group *group, void *all, size_t bytes)
+{
+    return append(plan,
+                  &(kas_step){.kind = KAS_STEP_GATHER, .group = group, .to = all, .bytes = bytes});
+}
+
+kas_status kas_plan_join(kas_plan *plan, kas_group *group)
+{
+    return append(plan, &(kas_step){.kind = KAS_STEP_JOIN, .group = group});
+}
+
 kas_status kas_plan_run(kas_plan *plan)
 {
     return plan->device->backend->run(plan->device, plan->step, plan->steps, &plan->kept);

@@ -81,7 +81,8 @@ static kas_status build_tape(kas_model *m, const kas_model_options *options, kas
                                    .recompute = options->recompute,
                                    .folded = !m->training && !m->separate,
                                    .separate = m->separate,
-                                   .twin = m->twin};
+                                   .twin = m->twin,
+                                   .norm_ranks = m->sync_batch_norm ? options->ranks : 1};
     return kas_tape_build(m->net, m->programs, &tape, &m->tape[mode]);
 }
 
@@ -101,6 +102,8 @@ kas_status kas_model_describe(kas_model *m, const kas_model_options *options)
     m->training = options->training;
     m->separate = options->separate;
     m->twin = options->twin;
+    m->group = options->group;
+    m->sync_batch_norm = options->sync_batch_norm && options->ranks > 1;
     for (int i = 0; m->twin && i < m->net->layers; i++)
         m->twins += m->twin[i];
     const kas_program_options programs = program_options(options);

@@ -49,6 +49,11 @@ typedef struct kas_model_options {
     const kas_recipe *recipe; /* what the optimiser must remember; NULL: that of plain SGD */
     kas_precision precision;  /* of training and inference; the recipe's is not read here */
     const char *cache_dir;    /* of the JIT; NULL = default */
+    /* Training by several ranks (docs/parallel.md), each with `batch` images: steps of TRAIN then
+     * exchange gradients, and with sync_batch_norm the statistics of batch norms. */
+    kas_group *group; /* NULL: one rank; it must outlive the model's plans */
+    int ranks;        /* of the group; for planning memory without one; 0 = 1 */
+    bool sync_batch_norm;
 } kas_model_options;
 
 /* Lowers `replacement` for models of these options (their programs are not read) on `device`, an
@@ -145,6 +150,7 @@ kas_status kas_model_record_average(kas_model *model, kas_plan **out);
 kas_status kas_model_set_state(kas_model *model, kas_step_state state);
 kas_status kas_model_set_metrics(kas_model *model, const kas_metrics *metrics);
 kas_status kas_model_get_metrics(kas_model *model, kas_metrics *metrics); /* waits */
+const kas_metrics *kas_model_metrics(const kas_model *model);             /* in device memory */
 /* What the kernels of a network with twins missed in all steps of IMITATE and EVALUATE since
  * kas_model_forget_imitated: [twins], in the order of layers. */
 kas_status kas_model_forget_imitated(kas_model *model);

@@ -25,6 +25,8 @@ struct kas_model {
     bool adamw, averaged, clipped; /* what the recipe asks for in training */
     kas_dtype dtype;               /* of activations */
     bool tf32;
+    kas_group *group;
+    bool sync_batch_norm;
     const kas_programs *programs; /* NULL = the network as it is */
     const bool *twin;             /* NULL = the network has none */
     int twins;

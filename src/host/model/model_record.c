@@ -174,6 +174,7 @@ static kas_status append_operation(kas_recorder *r, const kas_tape_op *op)
 
 static kas_status append_all(kas_recorder *r)
 {
+    KAS_TRY(kas_record_find_buckets(r));
     for (int i = 0; i < r->tape->ops; i++) {
         const kas_tape_op *op = &r->tape->op[i];
         if (r->options->forward_only && op->kind == KAS_TAPE_LOSS)
@@ -181,12 +182,14 @@ static kas_status append_all(kas_recorder *r)
         if (r->options->mark)
             r->options->mark[i] = kas_plan_steps(r->plan);
         KAS_TRY(append_operation(r, op));
+        KAS_TRY(kas_record_exchange(r, i));
     }
     if (r->options->mark)
         r->options->mark[r->tape->ops] = kas_plan_steps(r->plan);
     if (r->options->mode == KAS_TAPE_INFER || !r->options->images)
         return KAS_OK;
-    return kas_op_advance(r->m->ops, r->plan, kas_record_state(r), r->m->batch);
+    return kas_op_advance(r->m->ops, r->plan, kas_record_state(r),
+                          r->m->batch * kas_group_ranks(r->m->group));
 }
 
 int kas_model_operations(const kas_model *model, kas_tape_mode mode)

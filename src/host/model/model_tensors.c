@@ -265,6 +265,11 @@ kas_status kas_model_set_metrics(kas_model *m, const kas_metrics *metrics)
     return kas_mem_upload(m->device, m->memory + m->layout.metrics, metrics, sizeof *metrics);
 }
 
+const kas_metrics *kas_model_metrics(const kas_model *m)
+{
+    return (const kas_metrics *)(const void *)(m->memory + m->layout.metrics);
+}
+
 kas_status kas_model_get_metrics(kas_model *m, kas_metrics *metrics)
 {
     return kas_mem_download(m->device, metrics, m->memory + m->layout.metrics, sizeof *metrics);

@@ -4,11 +4,16 @@
 
 #include "host/model/model_impl.h"
 
+enum { KAS_BUCKETS = 8 }; /* a bucket has at least this share of the gradients */
+
 typedef struct kas_recorder {
     kas_model *m;
     const kas_tape *tape;
     const kas_step_options *options;
     kas_plan *plan;
+    /* Of each bucket of gradients the operation that completes it; weights that decay and others may
+     * both end in a smaller one. */
+    int completed_by[KAS_BUCKETS + 2];
 } kas_recorder;
 
 /* Returns the device memory of a buffer; NULL for slot -1. */
@@ -51,6 +56,11 @@ void *kas_record_weights(const kas_recorder *r, int layer, int which, kas_dtype 
 kas_status kas_record_forward(kas_recorder *r, const kas_tape_op *op);
 kas_status kas_record_again(kas_recorder *r, const kas_tape_op *op);
 kas_status kas_record_backward(kas_recorder *r, const kas_tape_op *op);
+
+/* Records what the ranks of a group exchange behind an operation of the tape (record_exchange.c).
+ * kas_record_find_buckets comes first. */
+kas_status kas_record_find_buckets(kas_recorder *r);
+kas_status kas_record_exchange(const kas_recorder *r, int operation);
 
 /* Kernels in place of convolutions (record_replaced.c). */
 kas_status kas_record_replaced_forward(kas_recorder *r, const kas_tape_op *op);

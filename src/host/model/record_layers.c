@@ -54,6 +54,8 @@ static kas_batch_norm batch_norm(const kas_recorder *r, const kas_tape_op *op, c
         .watch = &kas_record_metrics(r)->not_finite.statistics,
     };
     norm.saved_rstd = norm.saved_mean + kas_pitch(norm.x.c);
+    if (r->options->mode == KAS_TAPE_TRAIN && r->m->sync_batch_norm)
+        norm.group = r->m->group;
     return norm;
 }
 

@@ -308,6 +308,9 @@ kas_status kas_tape_build(const kas_net *net, const kas_programs *programs,
                           .folded = options->folded,
                           .separate = options->separate,
                           .dtype = options->dtype,
+                          .norm_ranks = options->norm_ranks > 1 && options->mode == KAS_TAPE_TRAIN
+                                            ? options->norm_ranks
+                                            : 1,
                           .twin = options->twin,
                           .tape = out};
     kas_status status = describe_layers(&b);

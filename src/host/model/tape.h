@@ -129,6 +129,7 @@ typedef struct kas_tape_options {
     bool separate; /* EVALUATE, INFER: no layer includes the group behind it, and batch norms take
                       the statistics of the batch (model.h) */
     const bool *twin; /* [layers] of a network with twins; NULL = there are none */
+    int norm_ranks;   /* TRAIN: ranks whose batch norms share statistics; 0 and 1: none do */
 } kas_tape_options;
 /* Builds the tape of a step; `programs` as in jit/programs.h. The caller frees *out
  * with kas_tape_free. */

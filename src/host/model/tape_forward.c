@@ -68,7 +68,8 @@ static void batch_norm(kas_tape_builder *b, int head)
     op.x = b->layer[b->net->layer[head].in[0]].activation;
     group(b, &g, &op);
     if (b->mode == KAS_TAPE_TRAIN || b->separate)
-        op.work = kas_tape_slot(b, sizeof(float) * kas_batch_norm_scratch(&x));
+        op.work =
+            kas_tape_slot(b, sizeof(float) * kas_batch_norm_shared_scratch(&x, b->norm_ranks));
     append(b, op);
 }
 

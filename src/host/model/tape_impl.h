@@ -41,6 +41,7 @@ typedef struct kas_tape_builder {
     kas_tape_mode mode;
     bool recompute, folded, separate;
     kas_dtype dtype; /* of activations */
+    int norm_ranks;
     const bool *twin;
     kas_tape *tape;
     kas_tape_layer *layer; /* [layers] */

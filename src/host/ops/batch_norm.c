@@ -1,9 +1,36 @@
 #include "host/ops/internal.h"
 
+/* Returns the rows of a chunk where `ranks` ranks with `rows` rows each share statistics: the most
+ * that divide a rank's rows and are not more than one rank with all rows would take. */
+static int shared_chunk_rows(int rows, int ranks)
+{
+    int chunk = kas_ops_chunk_rows(rows * ranks);
+    while (rows % chunk != 0)
+        chunk--;
+    return chunk;
+}
+
+/* Returns the floats of the sums of `chunks` chunks, rounded up so that what follows is aligned. */
+static size_t partial_size(int chunks, int c)
+{
+    return (size_t)kas_pitch(chunks * 2 * c);
+}
+
 size_t kas_batch_norm_scratch(const kas_tensor *x)
 {
     const int rows = kas_tensor_rows(x);
     return (size_t)kas_ops_chunks(rows, kas_ops_chunk_rows(rows)) * 2 * (size_t)x->c;
+}
+
+size_t kas_batch_norm_shared_scratch(const kas_tensor *x, int ranks)
+{
+    const int rows = kas_tensor_rows(x);
+    if (ranks == 1)
+        return kas_batch_norm_scratch(x);
+    const int own = (int)kas_ops_chunks(rows, kas_ops_chunk_rows(rows));
+    const size_t shared = partial_size(ranks * (rows / shared_chunk_rows(rows, ranks)), x->c);
+    const size_t gradient = partial_size(own, x->c) + 2 * (size_t)kas_pitch(x->c);
+    return shared > gradient ? shared : gradient;
 }
 
 static kas_status check(const char *operation, const kas_batch_norm *norm)
@@ -111,12 +138,33 @@ static kas_status launch_statistics(kas_ops *ops, kas_plan *plan, kas_dtype dtyp
     return kas_ops_combine(plan, ops->of[KAS_F32].norm_combine, args);
 }
 
+/* Computes the statistics of all ranks: each sums up chunks of its own rows, and all of them combine
+ * the chunks of all in the same order. */
+static kas_status launch_shared_statistics(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm,
+                                           kas_norm_args args)
+{
+    const int ranks = kas_group_ranks(norm->group);
+    args.chunk_rows = shared_chunk_rows(args.rows, ranks);
+    args.chunks = args.rows / args.chunk_rows;
+    const size_t each = (size_t)args.chunks * 2 * (size_t)args.c;
+    args.partial = norm->scratch + (size_t)kas_group_rank(norm->group) * each;
+    args.whole = whole(norm, &args);
+    KAS_TRY(launch_chunks(plan, norm->x.dtype, ops->of[norm->x.dtype].norm_statistics, &args));
+    KAS_TRY(kas_plan_gather(plan, norm->group, norm->scratch, each * sizeof(float)));
+    KAS_TRY(kas_plan_join(plan, norm->group));
+    args.partial = norm->scratch;
+    args.chunks *= ranks;
+    args.rows *= ranks;
+    return kas_ops_combine(plan, ops->of[KAS_F32].norm_combine, &args);
+}
+
 kas_status kas_op_batch_norm_forward(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm)
 {
     KAS_TRY(check("batch norm", norm));
     kas_norm_args args = make_args(norm);
     args.whole = whole(norm, &args);
-    KAS_TRY(launch_statistics(ops, plan, norm->x.dtype, &args));
+    KAS_TRY(norm->group ? launch_shared_statistics(ops, plan, norm, args)
+                        : launch_statistics(ops, plan, norm->x.dtype, &args));
     return launch_apply(ops, plan, norm, &args);
 }
 
@@ -209,6 +257,20 @@ static kas_status launch_gradient(kas_ops *ops, kas_plan *plan, const kas_batch_
     return kas_ops_combine(plan, ops->of[KAS_F32].norm_gradient_combine, args);
 }
 
+/* Makes dx use the sums over the rows of all ranks: their means over the ranks, because they are
+ * divided by this rank's rows. The gradient of gamma and beta stays that of this rank. */
+static kas_status share_sums(kas_plan *plan, const kas_batch_norm *norm, kas_norm_args *args)
+{
+    const size_t pitch = (size_t)kas_pitch(args->c), bytes = sizeof(float) * (size_t)args->c;
+    float *mean = norm->scratch + partial_size(args->chunks, args->c);
+    KAS_TRY(kas_plan_copy(plan, mean, args->dgamma, bytes));
+    KAS_TRY(kas_plan_copy(plan, mean + pitch, args->dbeta, bytes));
+    args->dgamma = mean;
+    args->dbeta = mean + pitch;
+    KAS_TRY(kas_plan_mean(plan, norm->group, mean, 2 * pitch));
+    return kas_plan_join(plan, norm->group);
+}
+
 kas_status kas_op_batch_norm_backward(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm,
                                       const kas_batch_norm_gradient *d)
 {
@@ -234,6 +296,8 @@ kas_status kas_op_batch_norm_backward(kas_ops *ops, kas_plan *plan, const kas_ba
                                   args.dbeta, args.dgamma, args.partial, NULL};
     args.whole = kas_ops_whole(all, array);
     KAS_TRY(launch_gradient(ops, plan, norm, d, &args));
+    if (norm->group)
+        KAS_TRY(share_sums(plan, norm, &args));
     const bool seen = writes_g(d); /* through the activation */
     if (seen) {
         args.dy = d->g.data;

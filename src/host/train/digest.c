@@ -95,7 +95,7 @@ kas_status kas_train_digest(const kas_train_options *o, uint8_t digest[32])
     kas_buf_printf(&text, "data %s\nseed %" PRIu64 " test %d\n", o->dataset->digest, o->seed,
                    o->evaluate_test);
     kas_fields_write(kas_recipe_fields, kas_recipe_field_count, &o->recipe, &text);
-    kas_buf_puts(&text, "\n");
+    kas_buf_puts(&text, o->sync_batch_norm ? "\nbatch norm of all ranks\n" : "\n");
     add_index("train", o->train_index, o->train_count, &text);
     add_index("validation", o->validation_index, o->validation_count, &text);
     if (o->confirm_count)

@@ -50,6 +50,10 @@ static kas_status check_shape(const kas_train_options *o)
 kas_status kas_feed_check(const kas_train_options *o)
 {
     KAS_TRY(kas_recipe_check(&o->recipe));
+    if (o->recipe.batch % kas_train_ranks(o) != 0)
+        return kas_fail(KAS_BAD_INPUT,
+                        "batch %d cannot be shared by %d ranks; use a multiple of %d",
+                        o->recipe.batch, kas_train_ranks(o), kas_train_ranks(o));
     KAS_TRY(check_shape(o));
     uint32_t images = o->dataset->train.count;
     KAS_TRY(check_index("training", o->train_index, o->train_count, images));
@@ -84,7 +88,7 @@ kas_feed_layout kas_feed_plan(const kas_train_options *o, bool streamed)
     size_t test = o->evaluate_test ? d->test.count : 0;
     size_t order = o->train_count, evaluated = evaluation_count(o);
     if (streamed) { /* the ring, and one order for training and evaluation */
-        train = (size_t)KAS_STREAM_RING * (size_t)o->recipe.batch;
+        train = (size_t)KAS_STREAM_RING * (size_t)kas_train_batch(o);
         test = 0;
         order = order > evaluated ? order : evaluated;
         evaluated = 0;
@@ -146,6 +150,14 @@ static kas_status upload_rows(kas_feed *f)
     return status;
 }
 
+static void fill_evaluation_order(kas_feed *f)
+{
+    const kas_train_options *o = f->options;
+    for (uint32_t i = 0; i < evaluation_count(o); i++)
+        f->evaluation_order[i] =
+            !o->evaluate_test && o->validation_index ? o->validation_index[i] : i;
+}
+
 static kas_status make_evaluation_order(kas_feed *f)
 {
     const kas_train_options *o = f->options;
@@ -155,9 +167,7 @@ static kas_status make_evaluation_order(kas_feed *f)
     if (!f->host_order || !f->evaluation_order)
         return kas_fail(KAS_NO_MEMORY, "no memory for the order of %" PRIu32 " images",
                         o->train_count + count);
-    for (uint32_t i = 0; i < count; i++)
-        f->evaluation_order[i] =
-            !o->evaluate_test && o->validation_index ? o->validation_index[i] : i;
+    fill_evaluation_order(f);
     return KAS_OK;
 }
 
@@ -177,13 +187,13 @@ static kas_status start_stream(kas_feed *f)
 {
     const kas_train_options *o = f->options;
     const kas_feed_layout *l = &f->layout;
-    uint32_t batch = (uint32_t)o->recipe.batch;
+    const uint32_t batch = (uint32_t)kas_train_batch(o);
     const uint32_t evaluated = evaluation_count(o);
     uint32_t count = o->train_count > evaluated ? o->train_count : evaluated;
     uint32_t *order = malloc(sizeof *order * count);
     if (!order)
         return kas_fail(KAS_NO_MEMORY, "no memory for the order of %" PRIu32 " images", count);
-    kas_stream_fill_order(batch, count, order);
+    kas_stream_fill_order(batch, (uint32_t)kas_train_ranks(o), count, order);
     kas_status status =
         kas_mem_upload(f->device, f->memory + l->order, order, sizeof *order * count);
     free(order);
@@ -264,45 +274,66 @@ void kas_feed_free(kas_feed *feed)
     *feed = (kas_feed){0};
 }
 
+/* Moves this rank's images of order[count] to its front, and begins a pass over them. */
+static kas_status begin_stream(kas_feed *f, kas_pass pass, uint32_t *order)
+{
+    const uint32_t batch = (uint32_t)kas_train_batch(f->options), all = pass.count;
+    pass.rank = (uint32_t)kas_group_rank(f->options->group);
+    pass.ranks = (uint32_t)kas_train_ranks(f->options);
+    pass.count = 0;
+    for (uint32_t p = 0, at; p < all; p++) {
+        at = kas_shared_position(p, batch, pass.rank, pass.ranks);
+        if (at >= all)
+            break;
+        order[pass.count++] = order[at];
+    }
+    pass.order = order;
+    f->streamed = (pass.count - pass.first + batch - 1) / batch;
+    return f->streamed ? kas_stream_begin(f->stream, &pass) : KAS_OK;
+}
+
 kas_status kas_feed_begin_training(kas_feed *f, int epoch, uint32_t step)
 {
     const kas_train_options *o = f->options;
-    uint32_t batch = (uint32_t)o->recipe.batch;
     KAS_TRY(kas_epoch_order(o->seed, (uint32_t)epoch, (kas_shuffle)o->recipe.shuffle,
                             o->train_index, o->train_count, f->host_order));
     if (!f->stream)
         return kas_mem_upload(f->device, f->memory + f->layout.order, f->host_order,
                               sizeof *f->host_order * o->train_count);
     const kas_pass pass = {.images = &o->dataset->train,
-                           .order = f->host_order,
-                           .count = kas_feed_steps(o) * batch,
-                           .first = step * batch,
+                           .count = kas_feed_steps(o) * (uint32_t)o->recipe.batch,
+                           .first = step * (uint32_t)kas_train_batch(o),
                            .shuffle = (kas_shuffle)o->recipe.shuffle,
                            .view = {.training = true,
                                     .flip = o->recipe.flip,
                                     .least_area = o->recipe.crop_area,
                                     .seed = o->seed,
                                     .epoch = (uint32_t)epoch}};
-    return kas_stream_begin(f->stream, &pass);
+    return begin_stream(f, pass, f->host_order);
 }
 
+/* The order of an evaluation is made again each time, because begin_stream changes it. */
 kas_status kas_feed_begin_evaluation(kas_feed *f, int part)
 {
     const kas_dataset *d = f->options->dataset;
     if (!f->stream)
         return KAS_OK;
+    fill_evaluation_order(f);
     const kas_pass pass = {.images = f->options->evaluate_test ? &d->test : &d->train,
-                           .order = f->evaluation_order + (part ? f->evaluation_count[0] : 0),
                            .count = f->evaluation_count[part]};
-    return kas_stream_begin(f->stream, &pass);
+    return begin_stream(f, pass, f->evaluation_order + (part ? f->evaluation_count[0] : 0));
 }
 
+/* A rank may have no image in the last step of an evaluation. */
 kas_status kas_feed_next(kas_feed *f)
 {
-    return f->stream ? kas_stream_next(f->stream) : KAS_OK;
+    return f->stream && f->streamed ? kas_stream_next(f->stream) : KAS_OK;
 }
 
 kas_status kas_feed_done(kas_feed *f)
 {
-    return f->stream ? kas_stream_done(f->stream) : KAS_OK;
+    if (!f->stream || !f->streamed)
+        return KAS_OK;
+    f->streamed--;
+    return kas_stream_done(f->stream);
 }

@@ -15,7 +15,11 @@
  *
  * Pixels are cropped and mirrored on the device (kas_op_augment).  Encoded images have any size:
  * they are always streamed, are cropped while they are decoded (host/data/image/view.h), and are
- * only normalised on the device. */
+ * only normalised on the device.
+ *
+ * Of every batch each rank of a group takes as many images, in the order of ranks (train.h). Positions
+ * are those of the order of all ranks everywhere, because they key the augmentation; a stream reads
+ * only the rank's own. */
 #ifndef KAS_TRAIN_FEED_H
 #define KAS_TRAIN_FEED_H
 
@@ -37,6 +41,7 @@ typedef struct kas_feed {
     uint32_t evaluation_count[2]; /* images of a part: what is evaluated after an epoch, and what
                                       only confirms */
     kas_stream *stream;           /* NULL = all images are on the device */
+    uint32_t streamed;            /* batches of the pass that are not streamed yet */
     kas_augment train, evaluation[2]; /* for kas_model_record */
     const kas_step_row *rows;         /* device: one row for every training step */
 } kas_feed;

@@ -68,10 +68,10 @@ void kas_stream_free(kas_stream *s)
     free(s);
 }
 
-void kas_stream_fill_order(uint32_t batch, uint32_t count, uint32_t *order)
+void kas_stream_fill_order(uint32_t batch, uint32_t ranks, uint32_t count, uint32_t *order)
 {
     for (uint32_t p = 0; p < count; p++)
-        order[p] = (uint32_t)(p % ((uint64_t)KAS_STREAM_RING * batch));
+        order[p] = p / (batch * ranks) % KAS_STREAM_RING * batch + p % batch;
 }
 
 /* Releases the host's memory of the previous batch when its copy has ended. */

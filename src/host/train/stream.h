@@ -29,8 +29,9 @@ kas_status kas_stream_create(kas_device *device, const kas_dataset *dataset, uin
                              int threads, uint8_t *pixels, uint16_t *labels, kas_stream **out);
 void kas_stream_free(kas_stream *stream); /* NULL is allowed */
 
-/* Sets order[p] to the place of position p on the device. */
-void kas_stream_fill_order(uint32_t batch, uint32_t count, uint32_t *order);
+/* Sets order[p] to the place of position p on the device; `ranks` ranks take `batch` positions each
+ * in turn, and only a rank's own have a place there. */
+void kas_stream_fill_order(uint32_t batch, uint32_t ranks, uint32_t count, uint32_t *order);
 
 /* Begins a pass. An earlier pass may be abandoned before its last batch. */
 kas_status kas_stream_begin(kas_stream *stream, const kas_pass *pass);

@@ -33,7 +33,8 @@ typedef struct run {
     kas_epoch *epoch;      /* [recipe.epochs] */
     int epochs;            /* done */
     kas_samples step_time; /* seconds of steps */
-    kas_verdict verdict;   /* the last verdict of a callback */
+    kas_verdict wanted;    /* the last verdict of a callback of this rank */
+    kas_verdict verdict;   /* what the ranks agree on */
     const char *diverged;  /* what was not finite; NULL: nothing */
     kas_buf correct;       /* of the last evaluations: see kas_train_result */
 } run;
@@ -49,13 +50,88 @@ static const char *what_is_not_finite(const kas_metrics *m)
                                                                 : NULL;
 }
 
+/* ---- ranks ----------------------------------------------------------------------------------- */
+
+/* Gathers what all ranks have in `words`; their sum is the same on all of them. */
+static kas_status sum_words(const run *r, const kas_chunk_words *words, kas_metrics *sum,
+                            kas_verdict *verdict)
+{
+    kas_chunk_words all[KAS_MAX_DEVICES];
+    if (!r->o->group) {
+        kas_chunk_words_sum(words, 1, sum, verdict);
+        return KAS_OK;
+    }
+    KAS_TRY(kas_group_gather(r->o->group, words, sizeof *words, all));
+    kas_chunk_words_sum(all, kas_group_ranks(r->o->group), sum, verdict);
+    return KAS_OK;
+}
+
+/* Gets the sums of all ranks. */
+static kas_status get_metrics(const run *r, kas_metrics *metrics)
+{
+    kas_chunk_words words = {0};
+    kas_verdict none;
+    KAS_TRY(kas_model_get_metrics(r->model, &words.metrics));
+    return sum_words(r, &words, metrics, &none);
+}
+
+static kas_status agree(run *r)
+{
+    const kas_chunk_words words = {.verdict = (uint32_t)r->wanted};
+    kas_metrics none;
+    return sum_words(r, &words, &none, &r->verdict);
+}
+
+/* Sets the sums with which the epoch goes on: of all ranks, so one rank alone has them. */
+static kas_status set_metrics(const run *r, const kas_metrics *metrics)
+{
+    const kas_metrics zero = {0};
+    return kas_model_set_metrics(r->model, kas_group_rank(r->o->group) == 0 ? metrics : &zero);
+}
+
+static kas_step_state state_at(const run *r, uint32_t image)
+{
+    const uint32_t rank = (uint32_t)kas_group_rank(r->o->group);
+    return (kas_step_state){.cursor = image + rank * (uint32_t)kas_train_batch(r->o), .rank = rank};
+}
+
+/* Checks that all ranks train the same run from the same step: a shared disk may show one of them an
+ * older checkpoint. */
+static kas_status check_ranks(const run *r)
+{
+    struct {
+        uint8_t digest[sizeof r->digest];
+        uint64_t step, ranks;
+    } mine = {.step = r->step, .ranks = (uint64_t)kas_train_ranks(r->o)}, all[KAS_MAX_DEVICES];
+    if (!r->o->group)
+        return KAS_OK;
+    memcpy(mine.digest, r->digest, sizeof mine.digest);
+    KAS_TRY(kas_group_gather(r->o->group, &mine, sizeof mine, all));
+    for (int rank = 0; rank < kas_group_ranks(r->o->group); rank++) {
+        if (memcmp(all[rank].digest, mine.digest, sizeof mine.digest) != 0)
+            return kas_fail(KAS_BAD_INPUT,
+                            "rank %d has another network, kernel, data set, recipe or seed than "
+                            "rank %d; all ranks must be of one version and one kind of device",
+                            rank, kas_group_rank(r->o->group));
+        if (all[rank].step != mine.step)
+            return kas_fail(KAS_BAD_INPUT,
+                            "rank %d goes on from step %" PRIu64 " and rank %d from %" PRIu64
+                            ": they have read different checkpoints",
+                            rank, all[rank].step, kas_group_rank(r->o->group), mine.step);
+    }
+    return KAS_OK;
+}
+
 /* ---- checkpoint ------------------------------------------------------------------------------ */
 
 static kas_status save_checkpoint(run *r, double seconds)
 {
+    kas_metrics metrics;
     if (!r->o->checkpoint)
         return KAS_OK;
-    kas_metrics metrics;
+    KAS_TRY(get_metrics(r, &metrics));
+    if (kas_group_rank(r->o->group) != 0)
+        return KAS_OK;
     kas_checkpoint c = {.step = r->step,
                         .seconds = seconds,
                         .epochs = r->epochs,
@@ -70,7 +146,6 @@ static kas_status save_checkpoint(run *r, double seconds)
         goto out;
     }
     KAS_TRY_GOTO(kas_model_download(r->model, c.kept), out);
-    KAS_TRY_GOTO(kas_model_get_metrics(r->model, &metrics), out);
     _Static_assert(sizeof metrics <= sizeof c.state, "the sums fit into a checkpoint");
     memcpy(c.state, &metrics, sizeof metrics);
     status = kas_checkpoint_write(r->o->checkpoint, &c);
@@ -157,7 +232,10 @@ static kas_status start_or_resume(run *r)
 static kas_status run_step(run *r, kas_plan *plan)
 {
     KAS_TRY(kas_feed_next(&r->feed));
-    KAS_TRY(kas_plan_run(plan));
+    kas_group_wait(r->o->group, true); /* a full queue, or on the CPU device an exchange, waits */
+    const kas_status status = kas_plan_run(plan);
+    kas_group_wait(r->o->group, false);
+    KAS_TRY(status);
     return kas_feed_done(&r->feed);
 }
 
@@ -167,7 +245,7 @@ static kas_status enqueue_chunk(run *r, uint32_t steps)
     for (uint32_t i = 0; i < steps; i++)
         KAS_TRY(run_step(r, r->train_plan));
     r->step += steps;
-    return kas_chunks_end(&r->chunks, r->step, steps);
+    return kas_chunks_end(&r->chunks, r->step, steps, r->wanted);
 }
 
 /* Looks at a chunk: its time, whether the run diverged, and the callback's verdict. Chunks that
@@ -181,10 +259,14 @@ static kas_status look(run *r, kas_metrics *metrics)
     KAS_TRY(kas_samples_add(&r->step_time, chunk.seconds / chunk.steps));
     if (!r->diverged)
         r->diverged = what_is_not_finite(metrics);
-    if (o->on_progress && !r->diverged && r->verdict == KAS_CONTINUE)
-        r->verdict =
+    if (r->verdict == KAS_CONTINUE)
+        r->verdict = chunk.verdict;
+    if (o->on_progress && !r->diverged && r->wanted == KAS_CONTINUE)
+        r->wanted =
             o->on_progress(o->context, chunk.step, (uint64_t)r->steps * (uint64_t)o->recipe.epochs,
                            metrics->batch_loss);
+    if (!o->group && r->verdict == KAS_CONTINUE)
+        r->verdict = r->wanted; /* nobody else has to know */
     return KAS_OK;
 }
 
@@ -194,12 +276,12 @@ static kas_status train_epoch(run *r, kas_metrics *metrics)
 {
     const kas_train_options *o = r->o;
     uint32_t done = (uint32_t)(r->step - (uint64_t)r->epochs * r->steps);
-    kas_step_state state = {.step = (uint32_t)r->step,
-                            .cursor = done * (uint32_t)o->recipe.batch,
-                            .epoch = (uint32_t)r->epochs};
+    kas_step_state state = state_at(r, done * (uint32_t)o->recipe.batch);
+    state.step = (uint32_t)r->step;
+    state.epoch = (uint32_t)r->epochs;
     KAS_TRY(kas_feed_begin_training(&r->feed, r->epochs, done));
     KAS_TRY(kas_model_set_state(r->model, state));
-    KAS_TRY(kas_model_set_metrics(r->model, &r->resumed));
+    KAS_TRY(set_metrics(r, &r->resumed));
     *metrics = r->resumed;
     r->resumed = (kas_metrics){0};
     while (done < r->steps && !r->diverged && r->verdict == KAS_CONTINUE) {
@@ -215,13 +297,13 @@ static kas_status train_epoch(run *r, kas_metrics *metrics)
     return KAS_OK;
 }
 
-/* Evaluates a part of the images; `hit` gets which of them are right and has room for whole
+/* Evaluates a part of the images; `hit` gets which of this rank's are right and has room for whole
  * batches. It may be NULL: nobody then waits for the device after each batch. */
 static kas_status evaluate(run *r, int part, kas_metrics *metrics, float *hit)
 {
     uint32_t batch = (uint32_t)r->o->recipe.batch, count = r->feed.evaluation_count[part];
     const kas_metrics zero = {0};
-    KAS_TRY(kas_model_set_state(r->model, (kas_step_state){0}));
+    KAS_TRY(kas_model_set_state(r->model, state_at(r, 0)));
     KAS_TRY(kas_model_set_metrics(r->model, &zero));
     KAS_TRY(kas_feed_begin_evaluation(&r->feed, part));
     if (r->average_plan)
@@ -229,23 +311,43 @@ static kas_status evaluate(run *r, int part, kas_metrics *metrics, float *hit)
     for (uint32_t at = 0; at < count; at += batch) {
         KAS_TRY(run_step(r, r->evaluation_plan[part]));
         if (hit)
-            KAS_TRY(kas_model_get_hits(r->model, hit + at));
+            KAS_TRY(kas_model_get_hits(r->model, hit + state_at(r, at).cursor));
     }
-    KAS_TRY(kas_model_get_metrics(r->model, metrics));
+    KAS_TRY(get_metrics(r, metrics));
     if (metrics->counted != count)
         return kas_fail(KAS_FAILURE, "evaluation counted %" PRIu64 " of %" PRIu32 " images",
                         (uint64_t)metrics->counted, count);
     return KAS_OK;
 }
 
+/* Adds the hits of the other ranks, each of which has only its own images'. */
+static kas_status gather_hits(const run *r, float *hit, size_t room)
+{
+    const int ranks = kas_group_ranks(r->o->group);
+    float *all = malloc((size_t)ranks * room * sizeof *all);
+    if (!all)
+        return kas_fail(KAS_NO_MEMORY, "no memory for the evaluations of %d ranks", ranks);
+    const kas_status status = kas_group_gather(r->o->group, hit, room * sizeof *hit, all);
+    for (size_t i = 0; status == KAS_OK && i < room; i++) {
+        hit[i] = 0;
+        for (int rank = 0; rank < ranks; rank++)
+            hit[i] += all[(size_t)rank * room + i];
+    }
+    free(all);
+    return status;
+}
+
 /* Evaluates a part and notes which of its images are right. */
 static kas_status evaluate_images(run *r, int part, kas_metrics *metrics)
 {
     const uint32_t batch = (uint32_t)r->o->recipe.batch, count = r->feed.evaluation_count[part];
-    float *hit = malloc(sizeof *hit * ((size_t)count + batch));
+    const size_t room = (size_t)count + batch;
+    float *hit = calloc(room, sizeof *hit);
     if (!hit)
         return kas_fail(KAS_NO_MEMORY, "no memory for an evaluation of %" PRIu32 " images", count);
-    const kas_status status = evaluate(r, part, metrics, hit);
+    kas_status status = evaluate(r, part, metrics, hit);
+    if (status == KAS_OK && r->o->group)
+        status = gather_hits(r, hit, room);
     if (status == KAS_OK)
         kas_correct_add(hit, count, &r->correct);
     free(hit);
@@ -312,8 +414,9 @@ static kas_status all_epochs(run *r)
         if (o->on_epoch && r->verdict != KAS_PRUNE) {
             kas_verdict verdict = o->on_epoch(o->context, &r->epoch[r->epochs - 1]);
             if (verdict != KAS_CONTINUE)
-                r->verdict = verdict;
+                r->wanted = verdict;
         }
+        KAS_TRY(agree(r));
         if (r->verdict != KAS_PRUNE)
             KAS_TRY(save_checkpoint(r, 0));
     }
@@ -327,11 +430,14 @@ static kas_model_options model_options(const kas_train_options *o)
     return (kas_model_options){.net = o->net,
                                .precision = (kas_precision)o->recipe.precision,
                                .programs = o->programs,
-                               .batch = o->recipe.batch,
+                               .batch = kas_train_batch(o),
                                .training = true,
                                .recompute = o->recompute,
                                .recipe = &o->recipe,
-                               .cache_dir = o->cache_dir};
+                               .cache_dir = o->cache_dir,
+                               .group = o->group,
+                               .ranks = kas_train_ranks(o),
+                               .sync_batch_norm = o->sync_batch_norm};
 }
 
 /* Turns on recomputation when the run would not fit otherwise; libraries need some of the device's
@@ -384,9 +490,10 @@ static kas_status prepare(run *r)
     KAS_TRY(fit(r, &options));
     KAS_TRY(kas_model_create(r->device, &options, &r->model));
     KAS_TRY(kas_feed_create(r->device, o, kas_model_memory(r->model), &r->feed));
-    KAS_TRY(kas_chunks_create(r->device, r->model, &r->chunks));
+    KAS_TRY(kas_chunks_create(r->device, r->model, o->group, &r->chunks));
     KAS_TRY(record_plans(r));
-    return start_or_resume(r);
+    KAS_TRY(start_or_resume(r));
+    return check_ranks(r);
 }
 
 static kas_status write_weights(const run *r)
@@ -394,7 +501,7 @@ static kas_status write_weights(const run *r)
     const kas_train_options *o = r->o;
     const char *const metadata[] = {"format",  "pt",         "generator", "kas-gpu " KAS_VERSION,
                                     "network", o->net->name, NULL};
-    if (!o->weights_out)
+    if (!o->weights_out || kas_group_rank(o->group) != 0)
         return KAS_OK;
     return kas_model_save(r->model, o->weights_out, metadata);
 }
@@ -459,6 +566,7 @@ kas_status kas_train(kas_device *device, const kas_train_options *options, kas_t
     }
     fill_result(&r, out);
 out:
+    kas_group_abort(options->group, status);
     kas_plan_free(r.train_plan);
     kas_plan_free(r.evaluation_plan[0]);
     kas_plan_free(r.evaluation_plan[1]);

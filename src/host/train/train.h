@@ -16,6 +16,7 @@
 
 #include "host/data/dataset.h"
 #include "host/device/device.h"
+#include "host/device/group.h"
 #include "host/model/memory.h"
 #include "host/net/net.h"
 #include "host/recipe/epoch.h"
@@ -59,7 +60,23 @@ typedef struct kas_train_options {
     const char *weights_in;  /* safetensors to start from in place of random weights; NULL = none */
     bool init_partial;       /* what of it does not fit is left out (pretrained.h) */
     const char *cache_dir;   /* of the JIT; NULL = default */
+    /* Several ranks that train one network (docs/parallel.md): recipe.batch is the batch of all ranks
+     * together, and rank 0 alone writes the checkpoint and the weights. A verdict of any rank's
+     * callback holds for all. */
+    kas_group *group; /* NULL: one rank */
+    int ranks;        /* for kas_train_plan_memory without a group; 0 = 1 */
+    bool sync_batch_norm;
 } kas_train_options;
+
+/* Returns the number of ranks, and the images of a step that fall to one. */
+static inline int kas_train_ranks(const kas_train_options *o)
+{
+    return o->group ? kas_group_ranks(o->group) : o->ranks > 1 ? o->ranks : 1;
+}
+static inline int kas_train_batch(const kas_train_options *o)
+{
+    return o->recipe.batch / kas_train_ranks(o);
+}
 
 typedef enum kas_train_state {
     KAS_TRAINED, /* all epochs done */

@@ -234,6 +234,14 @@ _Static_assert((int)KAS_DNN_MAX_NOTES >= (int)CUDNN_NUMERICAL_NOTE_TYPE_COUNT &&
                    (int)KAS_DNN_MAX_NOTES >= (int)CUDNN_BEHAVIOR_NOTE_TYPE_COUNT,
                "room for notes");
 SAME(KAS_NCCL_SUCCESS, ncclSuccess);
+SAME(KAS_NCCL_IN_PROGRESS, ncclInProgress);
+SAME(KAS_NCCL_INT8, ncclInt8);
+SAME(KAS_NCCL_FLOAT32, ncclFloat32);
+SAME(KAS_NCCL_AVG, ncclAvg);
+SAME(sizeof(((ncclUniqueId *)0)->internal), 128);
+SAME(offsetof(ncclConfig_t, magic), 8);
+SAME(offsetof(ncclConfig_t, version), 12);
+SAME(offsetof(ncclConfig_t, blocking), 16);
 #else
 #include "cuda/cuda_api.h"
 #endif

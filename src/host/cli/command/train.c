@@ -9,11 +9,13 @@
 #include "host/cli/cli.h"
 #include "host/cli/interrupt.h"
 #include "host/cli/net_options.h"
+#include "host/cli/ranks.h"
 #include "host/cli/recipe_options.h"
 #include "host/core/clock.h"
 #include "host/core/file/files.h"
 #include "host/core/file/target.h"
 #include "host/core/log.h"
+#include "host/core/machine.h"
 #include "host/model/model.h"
 #include "host/model/pretrained.h"
 #include "host/score/calibrate.h"
@@ -30,7 +32,9 @@ typedef struct train_cli {
     uint64_t seed;
     double validation;
     bool test, validation_given, dry_run, stream, init_partial, recompute;
-    int read_threads;
+    bool sync_batch_norm;
+    int read_threads, asked_ranks;
+    kas_cli_ranks ranks;
     int argc;
     char **argv;
     double started, reported; /* seconds */
@@ -43,7 +47,10 @@ enum {
     OPT_TEST,
     OPT_STREAM,
     OPT_READ_THREADS,
-    OPT_RECOMPUTE
+    OPT_RECOMPUTE,
+    OPT_RANKS,
+    OPT_RANK_TIMEOUT,
+    OPT_SYNC_BATCH_NORM
 };
 
 static const struct argp_option option_list[] = {
@@ -60,7 +67,17 @@ static const struct argp_option option_list[] = {
     {"init", OPT_INIT, "F.safetensors", 0, "Start from these weights", 4},
     {"init-partial", OPT_INIT_PARTIAL, 0, 0,
      "Leave out tensors that do not fit, such as a classifier of other classes", 4},
-    {"device", 'D', "D", 0, "auto (default), cpu, cuda, cuda:N", 5},
+    {"device", 'D', "D", 0,
+     "auto (default), cpu, cuda, cuda:N, or cuda:N,M,...: a process for each, which train together",
+     5},
+    {"ranks", OPT_RANKS, "N", 0,
+     "Processes that train together, which share each batch (default: one for each GPU that is "
+     "named)",
+     5},
+    {"sync-batch-norm", OPT_SYNC_BATCH_NORM, 0, 0,
+     "Batch norms take the statistics of all ranks' images (default: of each rank's own)", 5},
+    {"rank-timeout", OPT_RANK_TIMEOUT, "SECONDS", 0,
+     "End when a rank waits longer than this for the others (default 600)", 5},
     {"stream", OPT_STREAM, 0, 0, "Read images while training, even if they fit in memory", 5},
     {"read-threads", OPT_READ_THREADS, "N", 0,
      "Threads that read and decode streamed images (default: all cores for JPEG and PNG, else 4)",
@@ -85,6 +102,9 @@ static const kas_cli_value values[] = {
     {OPT_STREAM, KAS_CLI_FLAG(train_cli, stream)},
     {OPT_READ_THREADS, KAS_CLI_INT(train_cli, read_threads, 1, 256)},
     {OPT_RECOMPUTE, KAS_CLI_FLAG(train_cli, recompute)},
+    {OPT_RANKS, KAS_CLI_INT(train_cli, asked_ranks, 1, KAS_MAX_DEVICES)},
+    {OPT_RANK_TIMEOUT, KAS_CLI_NUMBER(train_cli, ranks.timeout, 0.1, 86400)},
+    {OPT_SYNC_BATCH_NORM, KAS_CLI_FLAG(train_cli, sync_batch_norm)},
     {OPT_DRY_RUN, KAS_CLI_FLAG(train_cli, dry_run)},
     {OPT_INIT_PARTIAL, KAS_CLI_FLAG(train_cli, init_partial)},
     {0}};
@@ -138,7 +158,7 @@ static kas_verdict on_progress(void *context, uint64_t step, uint64_t steps, dou
     train_cli *o = context;
     bool terminal = isatty(STDERR_FILENO);
     double time = kas_monotonic();
-    if (!o->common.quiet && time - o->reported >= (terminal ? 0.2 : 60)) {
+    if (!o->common.quiet && o->ranks.rank == 0 && time - o->reported >= (terminal ? 0.2 : 60)) {
         o->reported = time;
         fprintf(stderr,
                 terminal ? "\r\033[Kstep %" PRIu64 " of %" PRIu64 ", loss %.4f"
@@ -188,6 +208,8 @@ static void print_held_out(const train_cli *o, const kas_epoch *e)
 static kas_verdict on_epoch(void *context, const kas_epoch *e)
 {
     train_cli *o = context;
+    if (o->ranks.rank > 0)
+        return kas_interrupted() ? KAS_STOP : KAS_CONTINUE;
     wipe_progress(o);
     if (o->common.json) {
         kas_buf line = {0};
@@ -256,6 +278,8 @@ static void print_result(const train_cli *o, const kas_train_result *r)
 
 static kas_status finish(const train_cli *o, const kas_train_result *r)
 {
+    if (o->ranks.rank > 0) /* rank 0 says it */
+        return r->state == KAS_STOPPED ? kas_interrupt_status() : KAS_OK;
     print_result(o, r);
     if (r->state == KAS_DIVERGED)
         return kas_fail(KAS_FAILURE,
@@ -271,11 +295,13 @@ static kas_status finish(const train_cli *o, const kas_train_result *r)
     return kas_interrupt_status();
 }
 
-static kas_status train_on(kas_device *device, const train_cli *o, const kas_train_options *options)
+static kas_status train_on(kas_device *device, const train_cli *o, kas_train_options *options)
 {
     kas_train_result result = {0};
     kas_interrupt_watch();
+    KAS_TRY(kas_cli_ranks_join(&o->ranks, device, &options->group));
     kas_status status = kas_train(device, options, &result);
+    kas_group_close(options->group);
     wipe_progress(o);
     if (status == KAS_OK)
         status = finish(o, &result);
@@ -372,10 +398,17 @@ static kas_status set_gains(const train_cli *o, kas_device *device,
     return KAS_OK;
 }
 
+/* Returns the CPU threads of this process: ranks share the cores. */
+static int threads(const train_cli *o)
+{
+    const int cores = kas_cores() / o->ranks.ranks;
+    return o->common.threads || o->ranks.ranks == 1 ? o->common.threads : cores > 1 ? cores : 1;
+}
+
 static kas_status run_with(train_cli *o, const kas_dataset *dataset, const kas_net *net,
                            kas_replacement *replacement)
 {
-    const kas_model_options model = {.batch = o->recipe.batch,
+    const kas_model_options model = {.batch = o->recipe.batch / o->ranks.ranks,
                                      .training = true,
                                      .precision = (kas_precision)o->recipe.precision};
     kas_device *device = NULL;
@@ -396,7 +429,9 @@ static kas_status run_with(train_cli *o, const kas_dataset *dataset, const kas_n
                                  .checkpoint = o->checkpoint,
                                  .weights_out = o->weights,
                                  .weights_in = o->init,
-                                 .init_partial = o->init_partial};
+                                 .init_partial = o->init_partial,
+                                 .ranks = o->ranks.ranks,
+                                 .sync_batch_norm = o->sync_batch_norm};
     uint32_t *index = NULL;
     if (!o->test) {
         KAS_TRY(kas_dataset_split(dataset, o->seed, o->validation, &index, &options.train_count,
@@ -406,7 +441,7 @@ static kas_status run_with(train_cli *o, const kas_dataset *dataset, const kas_n
     }
     kas_status status = KAS_OK;
     if (!o->dry_run)
-        KAS_TRY_GOTO(kas_device_open(o->device, o->common.threads, &device), out);
+        KAS_TRY_GOTO(kas_device_open(o->ranks.device, threads(o), &device), out);
     if (replacement)
         KAS_TRY_GOTO(set_gains(o, device, &options, replacement), out);
     KAS_TRY_GOTO(kas_model_build_programs(&model, replacement,
@@ -444,13 +479,20 @@ static kas_status run(int argc, char **argv)
                                           {&kas_cli_common_argp, 0, NULL, 0},
                                           {0}};
     const struct argp argp = {option_list, parse, "", doc, children, 0, 0};
-    train_cli o = {.validation = 0.1, .device = "auto", .argc = argc, .argv = argv};
+    train_cli o = {
+        .validation = 0.1, .device = "auto", .ranks.timeout = 600, .argc = argc, .argv = argv};
     bool done;
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
     if (done)
         return KAS_OK;
     KAS_TRY(kas_cli_recipe_get(&o.recipe_options, &o.recipe));
     KAS_TRY(check_files(&o));
+    KAS_TRY(kas_cli_ranks_find(o.device, o.asked_ranks, &o.ranks));
+    if (o.recipe.batch % o.ranks.ranks != 0)
+        return kas_fail(KAS_USAGE, "--batch %d cannot be shared by %d ranks; use a multiple of %d",
+                        o.recipe.batch, o.ranks.ranks, o.ranks.ranks);
+    if (o.ranks.ranks > 1 && !o.ranks.started && !o.dry_run)
+        return kas_cli_ranks_run(&o.ranks, argv);
     kas_cli_training t;
     kas_status status = kas_cli_training_open(o.dataset, o.stream, &o.net, o.kernel, &t);
     if (status == KAS_OK)

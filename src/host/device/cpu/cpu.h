@@ -42,6 +42,8 @@ bool kas_cpu_conv_takes_epilogue(const kas_conv *conv, kas_conv_epilogue epilogu
 kas_status kas_cpu_conv_hold(kas_conv *conv, const kas_conv_epilogue *epilogue, const void *w);
 kas_status kas_cpu_conv_run(const kas_step *step); /* of kind CONV */
 
+kas_status kas_cpu_exchange(const kas_step *step); /* of kind MEAN, GATHER or JOIN */
+
 kas_status kas_cpu_run(kas_device *device, const kas_step *step, int steps, void **kept);
 
 #endif

@@ -94,6 +94,10 @@ static kas_status run_step(const kas_cpu *cpu, const kas_step *step)
         if (step->bytes)
             memmove(step->to, step->from, step->bytes);
         return KAS_OK;
+    case KAS_STEP_MEAN:
+    case KAS_STEP_GATHER:
+    case KAS_STEP_JOIN:
+        return kas_cpu_exchange(step);
     }
     return KAS_OK;
 }

@@ -11,6 +11,7 @@
 
 #include "host/core/machine.h"
 #include "host/device/cpu/cpu.h"
+#include "host/device/group_impl.h"
 
 struct kas_timer {
     kas_device *device;
@@ -170,6 +171,7 @@ static const kas_backend cpu_backend = {
     .timer_start = cpu_timer_start,
     .timer_end = cpu_timer_end,
     .timer_read = cpu_timer_read,
+    .group = &kas_cpu_group,
 };
 
 /* Reads "model name : Intel(R) ..." from /proc/cpuinfo; without such a line the name is

@@ -18,7 +18,7 @@ static void become(const char *const *argv, int in, int out, int log, pid_t pare
     sigset_t none;
     sigemptyset(&none);
     if (setpgid(0, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent ||
-        dup2(in, 0) < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0 ||
+        dup2(in, 0) < 0 || (log >= 0 && (dup2(log, 1) < 0 || dup2(log, 2) < 0)) ||
         dup2(out, KAS_WORKER_REPLY_FD) < 0 || sigprocmask(SIG_SETMASK, &none, NULL) != 0)
         _exit(126);
     execv(argv[0], (char *const *)argv);
@@ -77,11 +77,13 @@ kas_status kas_process_start(const char *const *argv, const char *log, kas_proce
         goto close_command;
     }
     KAS_TRY_GOTO(open_pipe(reply), close_command);
-    KAS_TRY_GOTO(open_log(log, &log_fd), close_reply);
+    if (log)
+        KAS_TRY_GOTO(open_log(log, &log_fd), close_reply);
     pid_t parent = getpid(), pid = fork();
     if (pid == 0)
         become(argv, command[0], reply[1], log_fd, parent);
-    close(log_fd);
+    if (log_fd >= 0)
+        close(log_fd);
     if (pid < 0) {
         status = kas_fail(KAS_FAILURE, "cannot fork a worker: %s", kas_strerror(errno));
         goto close_reply;

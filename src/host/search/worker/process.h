@@ -17,7 +17,7 @@ typedef struct kas_process {
 } kas_process;
 
 /* Starts a process. `argv` is NULL-terminated and argv[0] is a path. The output and errors of the
- * process are appended to the file `log`. */
+ * process are appended to the file `log`, or go where ours go (NULL). */
 kas_status kas_process_start(const char *const *argv, const char *log, kas_process *out);
 
 /* The started process calls this before anything else. Afterwards a vanished supervisor shows as a

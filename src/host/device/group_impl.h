@@ -1,0 +1,38 @@
+/* What a device implements of a group; only group.c and the devices include this file. */
+#ifndef KAS_DEVICE_GROUP_IMPL_H
+#define KAS_DEVICE_GROUP_IMPL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "host/device/backend.h"
+#include "host/device/group.h"
+
+enum { KAS_GROUP_ID = 128 };
+
+struct kas_group {
+    kas_device *device;
+    int rank, ranks;
+    double timeout;
+    void *link; /* the device's */
+    pthread_t watcher;
+    pthread_mutex_t lock; /* of message, and of link against an abort while it is used */
+    bool watched;
+    _Atomic bool failed, closing;
+    _Atomic double waiting; /* since when; 0 = not at all */
+    char message[512];
+};
+
+/* Every function may fail with a message except the last two. `poll` and `abort` are called by any
+ * thread, `abort` at most once and with the lock held. */
+struct kas_group_backend {
+    kas_status (*id)(kas_device *, char id[KAS_GROUP_ID]);        /* rank 0: draws the id */
+    kas_status (*join)(kas_group *, const char id[KAS_GROUP_ID]); /* sets link; need not wait */
+    /* Fails when another rank has ended or failed; *joined: all ranks have joined. */
+    kas_status (*poll)(kas_group *, bool *joined);
+    void (*abort)(kas_group *); /* ends exchanges under way; no later one may begin */
+    void (*leave)(kas_group *); /* frees link, also after abort or a failed join */
+};
+extern const kas_group_backend kas_cpu_group, kas_cuda_group;
+
+#endif

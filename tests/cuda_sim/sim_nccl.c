@@ -1,0 +1,137 @@
+/* NCCL between processes, each with GPUs of its own: shared memory, sums in the order of ranks.
+ *
+ * An exchange is work on a stream, done when the stream comes to it, and waits there for the other
+ * ranks, as a kernel of NCCL does: for ever, unless the communicator is aborted. That another rank
+ * has ended shows in ncclCommGetAsyncError alone. These two functions are called while an exchange
+ * waits, so they take no lock and do no work of streams. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "host/device/shared.h"
+#include "sim.h"
+
+enum { SYSTEM_ERROR = 2, INTERNAL_ERROR = 3, INVALID_ARGUMENT = 4, REMOTE_ERROR = 6 };
+
+struct ncclComm {
+    kas_shared *shared;
+    int device, rank, ranks;
+    _Atomic bool aborted, broken;
+};
+
+typedef struct exchange {
+    ncclComm_t comm;
+    void *to;
+    size_t count;
+    bool gather;
+} exchange;
+
+ncclResult_t ncclGetVersion(int *version)
+{
+    *version = 22809;
+    return KAS_NCCL_SUCCESS;
+}
+
+const char *ncclGetErrorString(ncclResult_t result)
+{
+    return result == REMOTE_ERROR ? "a remote process exited or there was a network error"
+           : result               ? "NCCL error of the stand-in"
+                                  : "no error";
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+{
+    SIM_CALL(ncclGetUniqueId, SYSTEM_ERROR, 0);
+    return kas_shared_path(id->internal) == KAS_OK ? KAS_NCCL_SUCCESS : SYSTEM_ERROR;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t *config)
+{
+    SIM_CALL(ncclCommInitRankConfig, INTERNAL_ERROR, 0);
+    if (!sim_context)
+        sim_broken("ncclCommInitRankConfig without a context");
+    if (config->magic != 0xcafebeef || config->version != 21400 || config->blocking != 0)
+        return INVALID_ARGUMENT;
+    ncclComm_t c = sim_new(sizeof *c);
+    c->device = sim_context->device;
+    c->rank = rank;
+    c->ranks = ranks;
+    if (kas_shared_join(id.internal, rank, ranks, &c->shared) != KAS_OK) {
+        free(c);
+        return SYSTEM_ERROR;
+    }
+    sim_live++;
+    *comm = c;
+    return KAS_NCCL_IN_PROGRESS;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
+{
+    const int planted = sim_planted("ncclCommGetAsyncError", REMOTE_ERROR);
+    *error = planted                              ? planted
+             : !kas_shared_complete(comm->shared) ? KAS_NCCL_IN_PROGRESS
+             : kas_shared_look(comm->shared) >= 0 ? REMOTE_ERROR
+                                                  : KAS_NCCL_SUCCESS;
+    return KAS_NCCL_SUCCESS;
+}
+
+/* Queued work still points to the communicator, so its memory stays. */
+ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+    comm->aborted = true;
+    kas_shared_abort(comm->shared);
+    atomic_fetch_sub((_Atomic int *)&sim_live, 1);
+    return KAS_NCCL_SUCCESS;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+    SIM_LOCKED();
+    kas_shared_leave(comm->shared);
+    free(comm);
+    sim_live--;
+    return sim_call("ncclCommDestroy", INTERNAL_ERROR, 0);
+}
+
+static void do_exchange(void *data)
+{
+    const exchange *e = data;
+    ncclComm_t c = e->comm;
+    if (c->aborted || c->broken)
+        return;
+    sim_check_range("an exchange's memory", c->device, e->to,
+                    e->gather ? e->count * (size_t)c->ranks : e->count * sizeof(float));
+    const bool done = e->gather ? kas_shared_gather(c->shared, e->to, e->count)
+                                : kas_shared_mean(c->shared, e->to, e->count);
+    c->broken = !done;
+}
+
+static ncclResult_t begin(ncclComm_t comm, cudaStream_t stream, exchange e)
+{
+    if (comm->aborted)
+        sim_broken("an exchange of an aborted communicator");
+    if (sim_stream_device((CUstream)stream) != comm->device)
+        return INVALID_ARGUMENT;
+    exchange *data = sim_new(sizeof *data);
+    *data = e;
+    sim_enqueue((CUstream)stream, do_exchange, data, sizeof *data);
+    return KAS_NCCL_SUCCESS;
+}
+
+ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
+{
+    SIM_CALL(ncclAllReduce, INTERNAL_ERROR, 0);
+    if (from != to || type != KAS_NCCL_FLOAT32 || op != KAS_NCCL_AVG)
+        return INVALID_ARGUMENT;
+    return begin(comm, stream, (exchange){.comm = comm, .to = to, .count = count});
+}
+
+ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t type,
+                           ncclComm_t comm, cudaStream_t stream)
+{
+    SIM_CALL(ncclAllGather, INTERNAL_ERROR, 0);
+    if (from != (char *)to + (size_t)comm->rank * count || type != KAS_NCCL_INT8)
+        return INVALID_ARGUMENT;
+    return begin(comm, stream, (exchange){.comm = comm, .to = to, .count = count, .gather = true});
+}
