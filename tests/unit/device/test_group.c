@@ -40,6 +40,7 @@ static int as_rank(rank_body *body, const char *name, int rank, int ranks, doubl
     int code = kas_exit_code(status);
     if (status == KAS_OK)
         code = body(device, group, rank, ranks);
+    kas_group_abort(group, code ? KAS_DEVICE : KAS_OK);
     kas_group_close(group);
     kas_device_close(device);
     return code;
@@ -224,6 +225,56 @@ static void test_a_rank_ends(void **state)
     }
 }
 
+static const char *planted; /* a function of NCCL that fails on rank 0 at its nth call */
+static int nth;
+
+static int check_planted(kas_device *device, kas_group *group, int rank, int ranks)
+{
+    const int mean = check_mean(device, group, rank, ranks);
+    return mean ? mean : check_gather(device, group, rank, ranks);
+}
+
+static int as_planted_rank(const char *name, int rank)
+{
+    if (rank == 0)
+        sim.make_fail(planted, nth, 0, false);
+    const int code = as_rank(check_planted, name, rank, 2, 3);
+    char failed[64];
+    return rank == 0 && !sim.failed(failed) ? 2 * WRONG : code; /* it was not called so often */
+}
+
+/* Every call of NCCL fails once: both ranks end, neither hangs nor is killed by a broken rule of the
+ * stand-in. */
+static void test_every_call_fails(void **state)
+{
+    (void)state;
+    static const char *const functions[] = {"ncclGetUniqueId", "ncclCommInitRankConfig",
+                                            "ncclAllReduce", "ncclAllGather"};
+    static const int calls[] = {1, 1, 6, 1};
+    if (strcmp(spec, "cpu") == 0)
+        skip();
+    for (size_t f = 0; f < sizeof functions / sizeof *functions; f++)
+        for (nth = 1; nth <= calls[f] + 1; nth++) {
+            pid_t pid[2];
+            int status[2];
+            char name[64];
+            planted = functions[f];
+            snprintf(name, sizeof name, "%s-%d", planted, nth);
+            fflush(NULL);
+            for (int rank = 0; rank < 2; rank++)
+                if ((pid[rank] = fork()) == 0)
+                    _exit(as_planted_rank(name, rank));
+            if (f == 0 && nth == 1) /* nobody tells rank 1, which waits for the id */
+                kill(pid[1], SIGKILL);
+            end_ranks(2, pid, status);
+            const bool beyond = nth > calls[f];
+            assert_true(WIFEXITED(status[0]));
+            assert_int_equal(WEXITSTATUS(status[0]) == 2 * WRONG, beyond);
+            if (f > 0 || beyond)
+                assert_true(WIFEXITED(status[1]) && (WEXITSTATUS(status[1]) == 0) == beyond);
+        }
+}
+
 static int setup(void **state)
 {
     const char *device = getenv("DEVICE");
@@ -250,6 +301,7 @@ int main(void)
         cmocka_unit_test(test_stale_id),
         cmocka_unit_test(test_nobody_comes),
         cmocka_unit_test(test_a_rank_ends),
+        cmocka_unit_test(test_every_call_fails),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -9,7 +9,7 @@
 #include "host/cli/cli.h"
 #include "host/cli/interrupt.h"
 #include "host/cli/net_options.h"
-#include "host/cli/ranks.h"
+#include "host/cli/ranks/ranks.h"
 #include "host/cli/recipe_options.h"
 #include "host/core/clock.h"
 #include "host/core/file/files.h"

@@ -4,8 +4,8 @@
  * number, and the folder in which the ranks meet, in the environment variable KAS_RANK, which it
  * removes. The folder is made for one attempt and removed at its end, so no file of another attempt is
  * ever in it. When a rank ends with a failure, the others get ten seconds to end by themselves. */
-#ifndef KAS_CLI_RANKS_H
-#define KAS_CLI_RANKS_H
+#ifndef KAS_CLI_RANKS_RANKS_H
+#define KAS_CLI_RANKS_RANKS_H
 
 #include <limits.h>
 

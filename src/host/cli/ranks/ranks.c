@@ -1,4 +1,4 @@
-#include "host/cli/ranks.h"
+#include "host/cli/ranks/ranks.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,0 +1,136 @@
+#!/usr/bin/env bash
+# Ranks that train one network (docs/parallel.md), on the CPU device and on the stand-in for CUDA: the same as one rank
+# with the whole batch, the same bits in every run, resumed and streamed too; and a rank that dies, hangs or fails ends all.
+set -eu
+. tests/e2e/expect.bash
+command -v python3 >/dev/null || { echo "SKIPPED: no python3 to compare weights"; exit 77; }
+export KAS_CUDA_PLANS=heuristic KAS_SIM_DEVICES=4 TMPDIR=$dir
+export KAS_CUDA_LIBS=${KAS_SIM_LIBRARY:-$PWD/build/tests/libkas_cuda_sim.so}
+devices=cpu
+if [ -f "$KAS_CUDA_LIBS" ]; then devices="cpu cuda"; else skip_part "$KAS_CUDA_LIBS is not built (make test builds it)"; fi
+
+cat >"$dir/net.json" <<'JSON'
+{"format": "kas-gpu network", "version": 1, "name": "tiny", "layers": [
+    {"conv": "stem", "channels": 8, "kernel": 3}, {"batch_norm": "bn0"}, {"relu": "relu0"},
+    {"conv": "conv1", "channels": 8, "kernel": 3}, {"batch_norm": "bn1"},
+    {"add": "sum", "from": ["bn1", "relu0"]}, {"relu": "relu1"},
+    {"conv": "conv2", "channels": 16, "kernel": 3, "stride": 2}, {"batch_norm": "bn2"}, {"relu": "relu2"},
+    {"global_avg_pool": "pool"}, {"dropout": "drop", "probability": 0.2}, {"linear": "fc", "channels": "classes"}]}
+JSON
+"$kas" dataset make shapes -o "$dir/s.h5" --train 100 --test 21 --size 8 --classes 4 >/dev/null
+train() { # out options...
+    local out=$1
+    shift
+    "$kas" train --net "$dir/net.json" --dataset "$dir/s.h5" --batch 16 --threads 1 --epochs 2 --lr 0.05 --seed 3 --erase 0.5 \
+        --weights "$dir/$out" --json "$@" >"$dir/$out.json" 2>"$dir/$out.err" || { rc=$?; cat "$dir/$out.err"; return $rc; }
+}
+no_rest() { # nothing of a group stays behind
+    [ -z "$(ls -d "$dir"/kas-train-* 2>/dev/null)" ] || fail "$1: the folder of the ranks is still there"
+}
+
+cat >"$dir/compare.py" <<'PY'
+import json, struct, sys
+def weights(path):
+    data = open(path, "rb").read()
+    size = struct.unpack("<Q", data[:8])[0]
+    head = json.loads(data[8:8 + size])
+    return {k: struct.unpack(f"<{(v['data_offsets'][1] - v['data_offsets'][0]) // 4}f",
+                             data[8 + size + v["data_offsets"][0]:8 + size + v["data_offsets"][1]])
+            for k, v in head.items() if k != "__metadata__"}
+folder, one, other, tolerance = sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4])
+a, b = weights(f"{folder}/{one}"), weights(f"{folder}/{other}")
+assert a.keys() == b.keys()
+worst = max(abs(x - y) / max(max(map(abs, a[k])), 1e-3) for k in a for x, y in zip(a[k], b[k]))
+rows = [[[r[k] for k in ("train_loss", "train_accuracy", "validation_loss", "validation_accuracy")] for r in
+         map(json.loads, open(f"{folder}/{name}.json")) if r["event"] == "epoch"] for name in (one, other)]
+worst_figure = max(abs(x - y) / max(abs(x), 1e-3) for p, q in zip(*rows) for x, y in zip(p, q))
+print(f"{other}: largest difference to {one}: weights {worst:.3g} of a tensor's largest, figures {worst_figure:.3g}; tolerance {tolerance:g}")
+assert len(rows[0]) == len(rows[1]) == 2 and worst <= tolerance and worst_figure <= tolerance, rows
+PY
+compare() { python3 "$dir/compare.py" "$dir" "$@" || fail "$*"; }
+
+train one --device cpu --sync-batch-norm
+for device in $devices; do
+    for ranks in 2 4; do
+        train $device$ranks --device $device --ranks $ranks --sync-batch-norm
+        compare one $device$ranks 1e-5
+    done
+    KAS_SIM_SEED=9 train $device-again --device $device --ranks 2 --sync-batch-norm
+    cmp "$dir/${device}2" "$dir/$device-again" || fail "$device: two runs with two ranks have other bits"
+    train $device-own --device $device --ranks 2
+    ! cmp -s "$dir/${device}2" "$dir/$device-own" || fail "$device: --sync-batch-norm changes nothing"
+    train $device-stream --device $device --ranks 2 --stream
+    cmp "$dir/$device-own" "$dir/$device-stream" || fail "$device: a streamed run has other bits"
+done
+train one-tests --device cpu --test --sync-batch-norm
+train cpu-tests --device cpu --test --sync-batch-norm --ranks 4 # 21 images: the last step has some for two ranks
+figure() { sed -n 's/.*"result".*"test_accuracy":\([0-9.]*\),.*/\1/p' "$dir/$1.json"; }
+[ -n "$(figure one-tests)" ] && [ "$(figure one-tests)" = "$(figure cpu-tests)" ] || fail "test accuracy of one rank $(figure one-tests), of four $(figure cpu-tests)"
+if [ "$devices" = "cpu cuda" ]; then
+    train cuda-named --device cuda:2,0 --sync-batch-norm
+    cmp "$dir/cuda2" "$dir/cuda-named" || fail "other GPUs give other bits"
+    train half --device cuda --ranks 2 --precision fp16 # skipped steps must be the same on all
+    no_rest "ranks"
+fi
+
+# Stopped by a signal to the command and continued, with the same number of ranks and with another.
+long=(--device cpu --ranks 2 --epochs 40)
+train straight "${long[@]}"
+"$kas" train --net "$dir/net.json" --dataset "$dir/s.h5" --batch 16 --threads 1 --lr 0.05 --seed 3 --erase 0.5 "${long[@]}" \
+    --checkpoint "$dir/ckpt" >"$dir/out" 2>"$dir/err" &
+pid=$!
+await "a checkpoint" [ -e "$dir/ckpt" ]
+kill -TERM $pid 2>/dev/null || true
+rc=0; wait $pid || rc=$?
+[ $rc = 75 ] || [ $rc = 0 ] || { cat "$dir/err"; fail "expected exit code 75 after SIGTERM, got $rc"; }
+cp "$dir/ckpt" "$dir/ckpt4"
+train resumed "${long[@]}" --checkpoint "$dir/ckpt"
+cmp "$dir/straight" "$dir/resumed" || fail "a resumed run has other bits"
+train resumed4 --device cpu --epochs 40 --ranks 4 --checkpoint "$dir/ckpt4"
+no_rest "resumed"
+
+# A rank is killed, or hangs, in any phase: all ranks end within the time allowed, and say why.
+ends() { # what rank signal
+    local what=$1 seconds=$SECONDS rank pids=()
+    "$kas" train --net "$dir/net.json" --dataset "$dir/s.h5" --batch 16 --threads 1 --device cpu --ranks 3 --batch 15 --epochs 3000 \
+        --rank-timeout 2 >"$dir/out" 2>"$dir/err" &
+    local pid=$!
+    await "ranks" eval '[ "$(children $pid | wc -w)" = 3 ]'
+    [ "$what" = starting ] || await "an epoch" grep -q "epoch " "$dir/out"
+    mapfile -t pids < <(children $pid)
+    kill "-$3" "${pids[$2 - 1]}"
+    rc=0; wait $pid || rc=$?
+    [ $rc != 0 ] && [ $rc != 75 ] || { cat "$dir/err"; fail "$what, $3: exit code $rc"; }
+    [ $((SECONDS - seconds)) -le 60 ] || fail "$what, $3: took $((SECONDS - seconds)) s"
+    for rank in "${pids[@]}"; do ended $rank || fail "$what, $3: rank $rank still runs"; done
+    grep -q "rank" "$dir/err" || { cat "$dir/err"; fail "$what, $3: no reason"; }
+    no_rest "$what"
+}
+ends starting 2 KILL
+ends training 1 KILL
+ends training 3 KILL
+ends training 2 STOP
+
+# What cannot be.
+expect 2 'cannot be shared by 3 ranks' "$kas" train --net "$dir/net.json" --dataset "$dir/s.h5" --device cpu --ranks 3 --batch 16
+expect 2 'add --device cpu or --device cuda' "$kas" train --net "$dir/net.json" --dataset "$dir/s.h5" --ranks 2 --batch 16
+expect 2 'as many GPUs as ranks' "$kas" train --net "$dir/net.json" --dataset "$dir/s.h5" --device cuda:0,1 --ranks 4 --batch 16
+
+# One call of NCCL fails, hangs or is late on one rank.
+[ "$devices" = "cpu cuda" ] || { echo "ok: ranks"; exit 0; }
+planted() { # exit-code call:nth:code:kind
+    rm -f "$dir/once"
+    rc=0
+    KAS_SIM_FAIL=$2 KAS_SIM_FAIL_ONCE=$dir/once train planted --device cuda --ranks 2 --epochs 1 --rank-timeout 3 >/dev/null || rc=$?
+    [ $rc = "$1" ] || { cat "$dir/planted.err"; fail "$2: exit code $rc"; }
+    [ -e "$dir/once" ] || fail "$2: the call was never made"
+    no_rest "$2"
+}
+planted 5 ncclGetUniqueId:1:0:once
+planted 5 ncclCommInitRankConfig:1:0:once
+planted 5 ncclAllReduce:9:0:once
+planted 5 ncclAllGather:2:0:once
+planted 5 ncclCommGetAsyncError:12:6:once
+planted 0 ncclAllReduce:3:300:delay
+planted 5 ncclAllReduce:9:0:hang
+echo "ok: ranks"
