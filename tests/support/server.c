@@ -84,17 +84,10 @@ int on_server(void **state)
     return make_folder(state);
 }
 
-void need_server(void)
-{
-    if (on == POSTGRESQL && !*url)
-        skip();
-}
-
-kas_status open_on(kas_store_mode mode, kas_store **out)
+kas_status open_backend(kas_store_mode mode, kas_store **out)
 {
     char path[300];
     kas_store_place place = {.id = "00000000000000000000000000000000"};
-    need_server();
     snprintf(path, sizeof path, "%s/study.db", folder);
     if (on == SQLITE)
         return kas_store_open(path, mode, out);

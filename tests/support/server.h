@@ -2,6 +2,13 @@
 #ifndef KAS_SUPPORT_SERVER_H
 #define KAS_SUPPORT_SERVER_H
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
 #include "host/store/store.h"
 #include "support/folder.h"
 
@@ -18,15 +25,26 @@ int on_server(void **state);
     }
 
 const char *server_url(void); /* NULL where there is none */
-/* Skips a test of the server where there is none. */
-void need_server(void);
 const char *server_folder(void);
 
 /* Opens the store of a test: the file folder/study.db, or a study of the server, another one for each
- * test (see next_study). open_on skips a test that has no server. */
+ * test (see next_study). */
 typedef enum backend { SQLITE, POSTGRESQL } backend;
 extern backend on;
-kas_status open_on(kas_store_mode mode, kas_store **out);
+kas_status open_backend(kas_store_mode mode, kas_store **out);
 void next_study(void);
+
+/* Skips a test of the server where there is none. Here, because programs without cmocka link what is
+ * in server.c too. */
+static inline void need_server(void)
+{
+    if (on == POSTGRESQL && !server_url())
+        skip();
+}
+static inline kas_status open_on(kas_store_mode mode, kas_store **out)
+{
+    need_server();
+    return open_backend(mode, out);
+}
 
 #endif
