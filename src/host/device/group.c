@@ -240,10 +240,11 @@ kas_status kas_group_gather(kas_group *g, const void *mine, size_t bytes, void *
     kas_status status;
     KAS_TRY(kas_mem_alloc(g->device, (size_t)g->ranks * bytes, &memory));
     status = kas_plan_create(g->device, &plan);
+    const bool waited = g->waiting > 0;
     kas_group_wait(g, true);
     if (status == KAS_OK)
         status = gather(g, plan, mine, bytes, all, memory);
-    kas_group_wait(g, false);
+    kas_group_wait(g, waited);
     kas_plan_free(plan);
     kas_mem_free(g->device, memory);
     const kas_status failed = kas_group_check(g);

@@ -42,8 +42,10 @@ int kas_group_rank(const kas_group *group);  /* NULL: 0 */
 int kas_group_ranks(const kas_group *group); /* NULL: 1 */
 /* Fails when the group has failed. */
 kas_status kas_group_check(kas_group *group);
-/* Declares that this thread waits for the device, or no longer, so that the other ranks may be the
- * reason. NULL is allowed. */
+/* Begins the time that this thread may take for what follows, in which other ranks may hold it up:
+ * until the next call with true, which begins it again, or with false, which ends it. A step of
+ * training is the unit: any of its calls may wait, for an exchange or for a queue behind one. NULL is
+ * allowed. */
 void kas_group_wait(kas_group *group, bool waits);
 
 /* Record exchanges. kas_plan_mean replaces `count` floats by their mean over the ranks.

@@ -140,7 +140,7 @@ kas_status kas_chunks_look(kas_chunks *c, kas_chunk *out)
     *out = c->chunk[place];
     kas_group_wait(c->group, true);
     const kas_status status = kas_timer_read(c->timer[place], &out->seconds);
-    kas_group_wait(c->group, false);
+    kas_group_wait(c->group, true);
     KAS_TRY(kas_group_check(c->group)); /* then what was read means nothing */
     KAS_TRY(status);
     kas_chunk_words_sum(words_of(c, place), c->ranks, &out->metrics, &out->verdict);

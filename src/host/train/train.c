@@ -231,11 +231,9 @@ static kas_status start_or_resume(run *r)
 
 static kas_status run_step(run *r, kas_plan *plan)
 {
+    kas_group_wait(r->o->group, true);
     KAS_TRY(kas_feed_next(&r->feed));
-    kas_group_wait(r->o->group, true); /* a full queue, or on the CPU device an exchange, waits */
-    const kas_status status = kas_plan_run(plan);
-    kas_group_wait(r->o->group, false);
-    KAS_TRY(status);
+    KAS_TRY(kas_plan_run(plan));
     return kas_feed_done(&r->feed);
 }
 
@@ -566,6 +564,7 @@ kas_status kas_train(kas_device *device, const kas_train_options *options, kas_t
     }
     fill_result(&r, out);
 out:
+    kas_group_wait(options->group, false);
     kas_group_abort(options->group, status);
     kas_plan_free(r.train_plan);
     kas_plan_free(r.evaluation_plan[0]);
