@@ -184,6 +184,8 @@ void kas_shared_abort(kas_shared *s)
     uint32_t none = 0;
     atomic_compare_exchange_strong(&s->head->aborted, &none, (uint32_t)s->rank + 1);
     s->aborted = true;
+    if (!s->complete)
+        unlink(s->path);
 }
 
 void kas_shared_leave(kas_shared *s)
