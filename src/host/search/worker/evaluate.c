@@ -218,7 +218,7 @@ static kas_status time_in_turns(run *r, int turns, double most_seconds)
 static kas_status measure(run *r, bool *go_on)
 {
     enum { TURNS = 10 };
-    const double most_seconds = 0.5;
+    const double most_seconds = 0.25;
     const kas_search_options *options = &r->mine->shared->options;
     const kas_measured *measured = &r->out->measured;
     /* The programs of the calibration are of inference in float32. */
