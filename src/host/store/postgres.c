@@ -76,8 +76,11 @@ kas_status kas_pg_connect(kas_store *store, bool wait)
         pg->conn = pg->lib->PQconnectdbParams(key, value, 1);
         if (!pg->conn)
             return kas_fail(KAS_NO_MEMORY, "%s: out of memory", store->path);
-        if (pg->lib->PQstatus(pg->conn) == CONNECTION_OK)
-            return set_up(store);
+        if (pg->lib->PQstatus(pg->conn) == CONNECTION_OK) {
+            const kas_status status = set_up(store);
+            if (status == KAS_OK || pg->lib->PQstatus(pg->conn) == CONNECTION_OK)
+                return status; /* else it was lost at once */
+        }
         if (!wait || kas_monotonic() > end || pg->lib->PQpingParams(key, value, 1) != PQPING_REJECT)
             break;
         nanosleep(&pause, NULL);
