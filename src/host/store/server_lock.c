@@ -100,13 +100,13 @@ kas_status kas_server_lock(const char *dir, bool *here)
     char owner[KAS_OWNER_SIZE];
     bool existed;
     *here = false;
-    KAS_TRY(write_lock(dir, false, &existed));
-    if (!existed)
-        return KAS_OK;
+    do { /* again when it is given up just between */
+        KAS_TRY(write_lock(dir, false, &existed));
+        if (!existed)
+            return KAS_OK;
+    } while (!read_lock(dir, owner, &text));
     kas_status status = KAS_OK;
-    if (!read_lock(dir, owner, &text)) /* it was given up just now */
-        status = kas_fail(KAS_STORE, "%s/lock changes; run the command again", dir);
-    else if (kas_owner_is_gone(owner))
+    if (kas_owner_is_gone(owner))
         status = write_lock(dir, true, &existed);
     else if (is_here(owner))
         *here = true;
