@@ -8,7 +8,7 @@ for kernel in kernels/*.json; do
     out=$dir/$(basename "$kernel" .json)
     where=(--input 3x9x9)
     case $kernel in
-    */nas_pte_1.json) where=(--input 3x16x16) ;;              # halves of the image
+    */nas_pte_1*.json) where=(--input 3x16x16) ;;              # halves of the image
     */nas_pte_2.json) where=(--input 3x8x8 --net resnet18) ;; # more than 16 channels
     esac
     "$kas" export "$kernel" -o "$out" "${where[@]}" --quiet >/dev/null

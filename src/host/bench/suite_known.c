@@ -199,6 +199,7 @@ static kas_status compare(subject *s, kas_kernel *kernel, kas_space space)
 {
     char name[KAS_NAME_SIZE];
     KAS_TRY(kas_kernel_name(kernel, name));
+    kernel->stride_inside = false; /* files leave the stride to the pool */
     if (make_comparable(kernel) != KAS_OK)
         return kas_fail_context(KAS_FAILURE, "sampled kernel %s", name);
     const uint64_t hash = kas_plain_hash(kernel);

@@ -31,7 +31,7 @@ static void kernels_are_met_where_they_can_be(void **state)
                     number(line_of(&l, "depthwise"), "canvas_met") >
                 0); /* 15 are expected */
     assert_true(number(line_of(&l, "group_conv"), "nas_pte_met") > 0);
-    assert_true(number(line_of(&l, "nas_pte_1"), "nas_pte_met") > 0);
+    assert_true(number(line_of(&l, "nas_pte_1_bands"), "nas_pte_met") > 0);
     assert_true(number(line_of(&l, "bottleneck"), "nas_pte_met") == 0);
     for (int i = 0; i < l.count; i++) {
         assert_true(number(l.line[i], "canvas_met") <= number(l.line[i], "canvas_kernels"));

@@ -88,7 +88,7 @@ static void damaged_files_are_refused(void **state)
         {"\"cores\":108", "\"cores\":\"many\"", "found a string"},
         {"\"cores\":108,", "", "cores"},
         {"\"clock\":1410000000", "\"clock\":-1", "-1"},
-        {"\"efficiency_map\":0.5", "\"efficiency_map\":2.5", "2.5"},
+        {"\"efficiency_map\":", "\"efficiency_map\":9", "efficiency_map"},
         {"\"inner_bandwidth\":19500000000000", "\"inner_bandwidth\":1e10", "outer_bandwidth"},
         {"\"gpu\":true", "\"gpu\":1", "gpu"},
         {"\"launch\"", "\"lunch\"", "lunch"},
