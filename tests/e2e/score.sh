@@ -38,4 +38,4 @@ expect 2 '--batch: expected an integer in [8, 1024]' "${score[@]}" --batch 7
 expect 3 '120 images are too few for 2 minibatches of 64' "${score[@]}" --batch 64
 expect 3 'kernels/nas_pte_2.json' "${score[@]}" kernels/nas_pte_2.json
 expect 2 'no network is given' "$kas" score --dataset "$dir/s.h5"
-echo ok
+echo "ok: scores of files and samples, and bad inputs"

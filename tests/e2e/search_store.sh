@@ -54,7 +54,12 @@ begin() { # number: a supervisor with three workers, again and again until the s
 }
 begin 1 & loops=$!
 begin 2 & loops="$loops $!"
-supervisor() { children "$1" | head -n 1; }
+supervisor() { # of a loop, which may wait instead
+    local pid
+    for pid in $(children "$1"); do
+        if tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -q ' search '; then echo "$pid"; fi
+    done
+}
 victim() { # one of the supervisors that run now, or of their workers
     local all=() loop s
     for loop in $loops; do
