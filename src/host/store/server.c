@@ -298,6 +298,19 @@ static kas_status free_port(const char *listen, int *port)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
+/* Returns whether a process lives: one that was killed exists until its parent has collected it. */
+static bool lives(pid_t pid)
+{
+    char path[64], state = 0;
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    const bool found = fscanf(file, "%*d (%*[^)]) %c", &state) == 1;
+    fclose(file);
+    return found && state != 'Z' && state != 'X';
+}
+
 /* Returns the process of the server; 0 when there is none. */
 static pid_t server_process(const char *dir)
 {
@@ -309,7 +322,7 @@ static pid_t server_process(const char *dir)
         return 0;
     const bool found = fscanf(file, "%ld", &pid) == 1 && pid > 0;
     fclose(file);
-    return found && (kill((pid_t)pid, 0) == 0 || errno == EPERM) ? (pid_t)pid : 0;
+    return found && lives((pid_t)pid) ? (pid_t)pid : 0;
 }
 
 static void pause_ms(int ms)
@@ -385,11 +398,20 @@ static kas_status start_locked(const char *dir, const char *listen, int port)
     return write_url(dir, password, listen, port);
 }
 
+/* A server that was killed a moment ago looks alive for a little longer. */
+static bool still_runs(const char *dir)
+{
+    if (!server_process(dir))
+        return false;
+    pause_ms(300);
+    return server_process(dir);
+}
+
 static kas_status start_here(const char *dir, const char *listen, int port)
 {
     bool here;
     kas_status status = kas_server_lock(dir, &here);
-    for (int i = 0; i < 80 && status != KAS_OK && here && !server_process(dir); i++) {
+    for (int i = 0; i < 80 && status != KAS_OK && here && !still_runs(dir); i++) {
         pause_ms(250); /* the server was killed, and its keeper waits for the rest of it */
         status = kas_server_lock(dir, &here);
     }
