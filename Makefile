@@ -154,7 +154,7 @@ demo: all
 
 # Allocations that cannot be had return NULL here too, as they do without the sanitizer.
 asan:
-	ASAN_OPTIONS=allocator_may_return_null=1 $(MAKE) BUILD=build/asan SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer" OPT="-O1 -g" unit
+	ASAN_OPTIONS=allocator_may_return_null=1 $(MAKE) BUILD=build/asan DEVICE_BUILD=$(BUILD) SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer" OPT="-O1 -g1" unit
 
 format:
 	@clang-format -i $$(git ls-files '*.c' '*.h' '*.cu')

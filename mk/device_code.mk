@@ -5,6 +5,8 @@
 # of 8 that a thread of a GPU has.
 
 DEVICE_CODE       := src/cuda/kernels
+# No sanitizer looks at it, so that `make asan` takes what the plain build has made.
+DEVICE_BUILD      ?= $(BUILD)
 DEVICE_CODE_FLAGS := -std=c17 -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fvisibility=hidden -Wno-pass-failed
 # What only wide accesses ask is a parameter without a use where a thread has one lane; and gcc cannot
 # see that a block reduction has at least one element, nor (gcc 13) that a guarded index stays within its array. Vectors are never
@@ -20,20 +22,20 @@ DTYPES            := 0 1 2
 BUILDS            := 00 01 02 10 12 20 22 # dtype and order
 # Kernels of the CPU device alone, which no order of lanes concerns.
 CPU_KERNELS       := $(sort $(wildcard src/host/device/cpu/*.cu))
-EXTRA_OBJECTS     += $(foreach build,$(BUILDS),$(KERNELS:%.cu=$(BUILD)/%.o$(build))) $(GEN)/device_code_tables.o
-EXTRA_OBJECTS     += $(foreach build,00 10 20,$(CPU_KERNELS:%.cu=$(BUILD)/%.o$(build)))
+EXTRA_OBJECTS     += $(foreach build,$(BUILDS),$(KERNELS:%.cu=$(DEVICE_BUILD)/%.o$(build))) $(GEN)/device_code_tables.o
+EXTRA_OBJECTS     += $(foreach build,00 10 20,$(CPU_KERNELS:%.cu=$(DEVICE_BUILD)/%.o$(build)))
 c_string          := sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/.*/    "&\\n"/'
 
 # $(1): dtype, $(2): order of lanes.
 define kernel_rule
-$(BUILD)/%.o$(1)$(2): %.cu $(KERNEL_HEADERS) mk/device_code.mk
+$(DEVICE_BUILD)/%.o$(1)$(2): %.cu $(KERNEL_HEADERS) mk/device_code.mk
 	@mkdir -p $$(@D)
 	$(KCC) $(DEVICE_CODE_FLAGS) $(if $(filter 0,$(2)),,-O1) -march=$(MARCH) -fPIC $(KERNEL_WARN) -DKAS_DTYPE=$(1) -DKAS_ORDER=$(2) -DKAS_SUFFIX=_$(1)$(2) \
 	    -Isrc -x c -c -o $$@ $$<
 endef
 $(foreach order,0 1 2,$(eval $(call kernel_rule,0,$(order))))
 $(foreach dtype,1 2,$(foreach order,0 2,$(eval $(call kernel_rule,$(dtype),$(order)))))
-$(foreach build,00 10 20,$(CPU_KERNELS:%.cu=$(BUILD)/%.o$(build))): src/host/device/cpu/conv_lines.h $(DEVICE_CODE)/tile.h
+$(foreach build,00 10 20,$(CPU_KERNELS:%.cu=$(DEVICE_BUILD)/%.o$(build))): src/host/device/cpu/conv_lines.h $(DEVICE_CODE)/tile.h
 
 $(GEN)/device_code_tables.c: $(KERNELS) $(PRELUDE_TEXT) $(SHARED_TEXT) mk/device_code.mk
 	@mkdir -p $(@D)

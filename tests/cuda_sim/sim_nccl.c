@@ -16,7 +16,11 @@ struct ncclComm {
     kas_shared *shared;
     int device, rank, ranks;
     _Atomic bool aborted, broken;
+    ncclComm_t next; /* of those that were aborted */
 };
+
+/* Queued work still points to them, so their memory stays. */
+static _Atomic ncclComm_t aborted;
 
 typedef struct exchange {
     ncclComm_t comm;
@@ -75,11 +79,11 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
     return KAS_NCCL_SUCCESS;
 }
 
-/* Queued work still points to the communicator, so its memory stays. */
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
     comm->aborted = true;
     kas_shared_abort(comm->shared);
+    comm->next = atomic_exchange(&aborted, comm);
     atomic_fetch_sub((_Atomic int *)&sim_live, 1);
     return KAS_NCCL_SUCCESS;
 }

@@ -11,7 +11,7 @@ not_finite() { # file
 }
 
 "$kas" dataset make shapes -o "$dir/t8.h5" --train 600 --test 200 --size 8 --classes 4 >/dev/null
-common=(--net resnet20 --dataset "$dir/t8.h5" --device cpu --threads 1 --batch 32)
+common=(--net resnet20:n=1 --dataset "$dir/t8.h5" --device cpu --threads 1 --batch 32)
 train=("$kas" train "${common[@]}" --epochs 4)
 
 # A training: no weights, and the checkpoint ends the next one at once; with averaged weights too.

@@ -11,13 +11,13 @@ export KAS_CUDA_LIBS=$sim KAS_CUDA_PLANS=heuristic
 search() { # study KAS_SIM_FAIL options...
     local study=$1 fault=$2
     shift 2
-    KAS_SIM_FAIL=$fault "$kas" search --objective accuracy --net resnet20 --dataset "$dir/s.h5" --study "$dir/$study" --candidates 2 \
+    KAS_SIM_FAIL=$fault "$kas" search --objective accuracy --net tests/e2e/own_network.json --targets 3x3 --dataset "$dir/s.h5" --study "$dir/$study" --candidates 2 \
         --epochs 1 --batch 8 --seed 4 --device cuda --workers 1 --pack 1 "$@" >"$dir/$study.out" 2>"$dir/$study.err" || true
     "$kas" log "$dir/$study" >"$dir/$study.log"
 }
 
 # The hand-written kernels are compiled once, so that no time limit below is that of a compiler.
-"$kas" train --net resnet20 --dataset "$dir/s.h5" --epochs 1 --batch 8 --device cuda >"$dir/train.out" 2>&1 || fail "$(cat "$dir/train.out")"
+"$kas" train --net tests/e2e/own_network.json --dataset "$dir/s.h5" --epochs 1 --batch 8 --device cuda >"$dir/train.out" 2>&1 || fail "$(cat "$dir/train.out")"
 
 # Loading the first program of a candidate never returns: the baseline, which needs the hand-written kernels alone, is done by then.
 # How many graphs an item captures depends on the machine's speed, how many images it loads does not.

@@ -15,7 +15,7 @@ tail -2 "$dir/out"
 "$kas" dataset make shapes -o "$dir/s.h5" --train 64 --test 16 --size 8 --classes 4 >/dev/null
 for file in "${files[@]}"; do
     name=$(basename "$file" .json)
-    "$kas" train --net resnet20 --dataset "$dir/s.h5" --device cpu --batch 16 --epochs 1 --kernel "$file" --quiet >"$dir/out"
+    "$kas" train --net resnet20:n=1 --dataset "$dir/s.h5" --device cpu --batch 16 --epochs 1 --kernel "$file" --quiet >"$dir/out"
     grep -q 'trained after 1 epoch' "$dir/out"
     "$kas" export "$file" -o "$dir/$name" --input 3x9x11 --quiet >/dev/null
     exported+=("$dir/$name")

@@ -5,7 +5,7 @@ set -eu
 . tests/e2e/expect.bash
 
 "$kas" dataset make shapes -o "$dir/s.h5" --train 100 --test 20 --size 8 --classes 4 >/dev/null
-search=("$kas" search --dataset "$dir/s.h5" --net resnet20 --candidates 2 --epochs 2 --batch 50 --lr 0.02 --prune none --objective accuracy
+search=("$kas" search --dataset "$dir/s.h5" --net resnet20:n=1 --candidates 2 --epochs 2 --batch 50 --lr 0.02 --prune none --objective accuracy
     --device cpu --threads 1)
 report=("$kas" report)
 
@@ -88,7 +88,7 @@ for path in sys.argv[1:]:
         xml.fromstring(picture)
     data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
     for study in data["studies"]:
-        assert study["items_left_out"] == 0 and study["curves"] and study["options"]["net"] == "resnet20"
+        assert study["items_left_out"] == 0 and study["curves"] and study["options"]["net"] == "resnet20:n=1"
         assert sum(item["kind"] == "candidate" for item in study["items"]) == study["candidates"]
     print(path, len(text), "bytes,", len(pictures), "pictures,", len(data["studies"]), "studies")
 PYTHON

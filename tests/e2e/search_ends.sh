@@ -71,7 +71,7 @@ expect 2 '--shrink needs --study' "${search[@]}" --shrink 0.5
 expect 2 '--shrink needs --objective latency' "${search[@]}" --study "$dir/rounds" --shrink 0.5 --objective accuracy
 expect 6 'The nearest is candidate' "${search[@]}" --study "$dir/rounds0" --shrink 0.5 --max-loss 0 --latency 100 --validation 0.5
 [ ! -e "$dir/rounds0/round-1" ] || fail "a round after one without an answer"
-rounds=("$kas" search --dataset "$dir/s.h5" --net resnet20 --known yes --candidates 1 --epochs 1 --batch 20 --seed 3 --device cpu --threads 1
+rounds=("$kas" search --dataset "$dir/s.h5" --net resnet20:n=1 --known yes --candidates 1 --epochs 1 --batch 20 --seed 3 --device cpu --threads 1
     --max-loss 100 --latency 100 --study "$dir/rounds" --shrink 0.01)
 expect 0 'the answer is that of round' "${rounds[@]}"
 grep -q 'round 1: at most 0.005 times the FLOPs' "$dir/err" || fail "the limit did not fall"

@@ -25,7 +25,7 @@ same_when_disturbed "${evolve[@]}"
 rungs() { "$kas" best "$dir/free" --json | sed -n 's/.*"kind": "candidate", "index": \([0-9]*\),.*"rung": \([0-9]*\),.*/\1 \2/p' | sort -n; }
 "${base[@]}" --epochs 4 --rungs 1,2 --asynchronous --candidates 8 --prune none --workers 2 --study "$dir/free" >/dev/null 2>"$dir/err" &
 pid=$!
-await "a promotion" grep -q 'goes on after epoch 1 of 4: place 1 of 3' "$dir/err"
+await "a promotion" grep -q 'goes on after epoch 1 of 4: place 1 of ' "$dir/err"
 kill -9 $pid; wait $pid 2>/dev/null || true
 rungs >"$dir/rungs"
 grep -q ' 1$' "$dir/rungs" || { cat "$dir/rungs"; fail "the promotion is not in the store"; }

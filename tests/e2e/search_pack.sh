@@ -12,7 +12,7 @@ fail() { echo "FAILED: $*"; exit 1; }
 search() { # study option...
     local study=$1
     shift
-    "$kas" search --objective accuracy --net resnet20 --dataset "$work/s.h5" --study "$work/$study" --candidates 4 --epochs 2 --batch 8 --lr 0.005 \
+    "$kas" search --objective accuracy --net tests/e2e/own_network.json --targets 3x3 --dataset "$work/s.h5" --study "$work/$study" --candidates 4 --epochs 2 --batch 8 --lr 0.005 \
         --seed 4 --threads 1 --prune none "$@" >"$work/$study.out" 2>"$work/$study.err" || fail "$study: $(cat "$work/$study.err")"
     for item in baseline 0 1 2 3 final final-baseline; do
         echo "$item"

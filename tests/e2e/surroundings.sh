@@ -6,9 +6,9 @@ set -eu
 
 kernel=$PWD/kernels/involution.json
 "$kas" dataset make shapes -o "$dir/d.h5" --train 120 --test 40 --size 8 --classes 4 --quiet >"$dir/out"
-train=("$kas" train --net resnet20 --dataset "$dir/d.h5" --epochs 1 --batch 32 --device cpu)
+train=("$kas" train --net resnet20:n=1 --dataset "$dir/d.h5" --epochs 1 --batch 32 --device cpu)
 for seed in 5 6 7 8 9; do # until a kernel comes that can be trained
-    search=("$kas" search --objective accuracy --dataset "$dir/d.h5" --net resnet20 --candidates 1 --epochs 1 --batch 32 --device cpu --seed $seed
+    search=("$kas" search --objective accuracy --dataset "$dir/d.h5" --net resnet20:n=1 --candidates 1 --epochs 1 --batch 32 --device cpu --seed $seed
         --study "$dir/study")
     rm -rf "$dir/study"
     "${search[@]}" --quiet >"$dir/out" 2>"$dir/err" && break
@@ -23,7 +23,7 @@ if [ -c /dev/full ]; then
     for json in '' --json; do
         for words in 'best S' 'log S' 'log S baseline' 'status S' 'resume S' 'net show resnet20' \
             'recipe list' 'recipe show search' 'sample --net resnet20 --count 3' 'sample --net resnet20 --count 300' "show $kernel" \
-            'dataset info D' 'doctor' 'train --net resnet20 --dataset D --epochs 1 --batch 32' 'train --net resnet20 --dataset D --dry-run' \
+            'dataset info D' 'doctor' 'train --net resnet20:n=1 --dataset D --epochs 1 --batch 32' 'train --net resnet20 --dataset D --dry-run' \
             'search --dataset D --net resnet20 --study S2 --candidates 2 --epochs 1 --dry-run' 'bench known --help' '--help' '--version'; do
             words=${words//S2/$dir/study2} words=${words// S/ $dir/study} words=${words// D/ $dir/d.h5}
             case "$words $json" in "--help --json" | "--version --json") continue ;; esac
@@ -175,6 +175,6 @@ for json in '' --json; do # shellcheck disable=SC2086
     for words in "show $dir/odd.json" "show $dir/odd.json --net resnet20" "net show $dir/oddnet.json" "status $dir/study" "best $dir/study" "log $dir/study"; do
         plain "$kas" $words $json || true # some are refused: then with a message, which is plain
     done
-    ! plain "$kas" train --net resnet20 --dataset "$dir/d.h5" --init "$dir/odd.st" $json || fail "a tensor of nothing was taken"
+    ! plain "$kas" train --net resnet20:n=1 --dataset "$dir/d.h5" --init "$dir/odd.st" $json || fail "a tensor of nothing was taken"
 done
 echo "ok: no text from a file reaches the terminal as it is"

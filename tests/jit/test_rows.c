@@ -38,10 +38,12 @@ static int rows_of(const kas_program *p)
     return count;
 }
 
-/* Against the reference, in all orders of blocks and lanes. */
+/* Against the reference, in all orders of blocks and lanes: in the order that runs at every shape, in
+ * the others at every second one, as each is a compilation of its own. */
 static void agree_targets(const char *name, kas_kernel *kernel, int shapes,
                           const kas_target *target)
 {
+    kas_target chosen[SHAPES];
     kas_binding binding[SHAPES];
     kas_agreement result[SHAPES];
     OK(kas_kernel_infer(kernel));
@@ -51,13 +53,16 @@ static void agree_targets(const char *name, kas_kernel *kernel, int shapes,
                                            .pitch_more = order == 1 ? 4 : 0,
                                            .dtype = stored,
                                            .linear_policy = linear_policy};
-        for (int i = 0; i < shapes; i++)
-            binding[i] = make_binding(&target[i]);
+        int count = 0;
+        for (int i = order == 1 && shapes > 1; i < shapes; i += order == 0 ? 1 : 2) {
+            chosen[count] = target[i];
+            binding[count++] = make_binding(&target[i]);
+        }
         if (on_cpu())
             OK(kas_device_cpu_set_order(device, (kas_cpu_order)order));
-        OK(kas_agree(device, compiler[order], kernel, target, binding, shapes, &options, result));
-        for (int i = 0; i < shapes; i++)
-            record(&result[i], name, &target[i]);
+        OK(kas_agree(device, compiler[order], kernel, chosen, binding, count, &options, result));
+        for (int i = 0; i < count; i++)
+            record(&result[i], name, &chosen[i]);
     }
 }
 
