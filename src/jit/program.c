@@ -9,14 +9,17 @@
 #include "jit/emit/emit.h"
 #include "jit/lower/epilogue.h"
 #include "jit/lower/lower.h"
+#include "jit/schedule/schedule_file.h"
+#include "jit/schedule/sequence_text.h"
 #include "jit/schedule/wide.h"
 
 typedef struct builder {
     kas_ir ir;
     kas_lower lower;
     kas_inliner inliner;
-    kas_buf source;
-    bool unwritten;
+    kas_buf source, schedules;
+    const kas_program_options *options;
+    bool prescribed[KAS_SCHEDULE_KERNELS]; /* kernels of the schedule file that were met */
     kas_program *program;
     int buffer_room, forward_room, backward_room;
 } builder;
@@ -147,6 +150,26 @@ static kas_ex value_of(builder *b, int tensor)
     return t->row_var >= 0 ? t->row_value : kas_inline(&b->inliner, tensor);
 }
 
+/* Schedules a kernel, by the schedule file if it names the kernel. */
+static kas_status schedule_kernel(builder *b, int tensor, kas_ex value, const char *name,
+                                  kas_nest *nest)
+{
+    const kas_schedule_file *file = b->options->schedule_file;
+    const int k = file ? kas_schedule_file_find(file, name) : -1;
+    kas_schedule schedule;
+    KAS_TRY(kas_nest_open(&b->ir, tensor, value, nest));
+    KAS_TRY(k < 0 ? kas_schedule_default(&b->ir, nest, &schedule)
+                  : kas_schedule_file_steps(&b->ir, nest, file, k, &schedule));
+    const kas_status status = kas_schedule_apply(&b->ir, &schedule, nest);
+    if (status != KAS_OK)
+        return k < 0 ? status : kas_fail_context(status, "%s: kernel %s", file->path, name);
+    if (k >= 0)
+        b->prescribed[k] = true;
+    if (b->options->list_schedules)
+        kas_schedule_print(&b->ir, nest, name, &b->schedules);
+    return kas_buf_status(&b->schedules);
+}
+
 /* Makes the kernel, already named by `op`, that writes `value` to the tensor's memory. */
 static kas_status write_kernel(builder *b, int tensor, kas_ex value, kas_operation *op)
 {
@@ -154,7 +177,7 @@ static kas_status write_kernel(builder *b, int tensor, kas_ex value, kas_operati
     kas_nest nest;
     int args[KAS_MAX_LAUNCH_ARGS];
     KAS_TRY(ir->status);
-    KAS_TRY(kas_schedule(ir, tensor, value, &nest));
+    KAS_TRY(schedule_kernel(b, tensor, value, op->function + strlen(b->program->prefix) + 1, &nest));
     KAS_TRY(kas_nest_prove_bounds(ir, &nest));
     op->kind = KAS_OPERATION_LAUNCH;
     memcpy(op->grid, nest.grid, sizeof op->grid);
@@ -162,7 +185,7 @@ static kas_status write_kernel(builder *b, int tensor, kas_ex value, kas_operati
     op->width = nest.width;
     KAS_TRY(kas_nest_count(ir, &nest, &op->flops, &op->bytes, &op->effort));
     KAS_TRY(kas_nest_accessed(ir, &nest, &op->accessed));
-    if (b->unwritten)
+    if (b->options->unwritten)
         return KAS_OK;
     op->text = b->source.size;
     KAS_TRY(kas_emit_kernel(ir, &nest, op->function, &b->source, args, &op->args));
@@ -322,6 +345,19 @@ static kas_status mark_saved(kas_program *p)
     return KAS_OK;
 }
 
+/* Refuses a schedule file with a kernel that the program does not have. */
+static kas_status check_prescribed(const builder *b)
+{
+    const kas_schedule_file *file = b->options->schedule_file;
+    for (int k = 0; file && k < file->kernels; k++)
+        if (!b->prescribed[k])
+            return kas_fail(KAS_BAD_INPUT,
+                            "%s:%d: found kernel \"%s\", which is none of this program's: these are "
+                            "f0, f1, ... and b0, b1, ..., without the library's convolutions",
+                            file->path, file->kernel[k].line - 1, file->kernel[k].name);
+    return KAS_OK;
+}
+
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 static kas_status check_options(const kas_target *t, const kas_program_options *o)
@@ -385,10 +421,12 @@ static kas_status build(builder *b, const kas_kernel *kernel, const kas_program_
     KAS_TRY(total_gradients(b));
     KAS_TRY(add_epilogues(b, options));
     KAS_TRY(b->ir.status);
+    KAS_TRY(check_prescribed(b));
     KAS_TRY(mark_saved(p));
     p->weight = malloc(sizeof *p->weight * (size_t)(b->lower.weights + 1));
     p->source = strdup(kas_buf_text(&b->source));
-    if (!p->weight || !p->source)
+    p->schedules = options->list_schedules ? strdup(kas_buf_text(&b->schedules)) : NULL;
+    if (!p->weight || !p->source || (options->list_schedules && !p->schedules))
         return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
     p->weights = b->lower.weights;
     memcpy(p->weight, b->lower.weight, sizeof *p->weight * (size_t)p->weights);
@@ -443,10 +481,11 @@ kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
     p->training = options->training;
     p->dtype = options->dtype;
     p->written_by = -1;
-    b->unwritten = options->unwritten;
+    b->options = options;
     status = build(b, kernel, options);
     kas_inliner_free(&b->inliner);
     kas_buf_free(&b->source);
+    kas_buf_free(&b->schedules);
     kas_ir_free(&b->ir);
     if (status == KAS_OK)
         *out = p;
@@ -476,5 +515,6 @@ void kas_program_free(kas_program *program)
     free(program->epilogue);
     free(program->epilogue_kernel);
     free(program->source);
+    free(program->schedules);
     free(program);
 }

@@ -39,7 +39,7 @@ static void emit_window(int64_t window, int64_t apart, int64_t channels, kas_buf
         kas_ex_reduce(&ir, KAS_FN_REDUCE_SUM, i, kas_ex_reduce(&ir, KAS_FN_REDUCE_SUM, j, product));
     kas_nest nest;
     int args[KAS_MAX_LAUNCH_ARGS], count;
-    assert_int_equal(kas_schedule(&ir, y, sum, &nest), KAS_OK);
+    assert_int_equal(kas_schedule_kernel(&ir, y, sum, &nest), KAS_OK);
     assert_int_equal(kas_emit_kernel(&ir, &nest, "k", text, args, &count), KAS_OK);
     kas_ir_free(&ir);
 }

@@ -99,6 +99,8 @@ static kas_status attempt(kas_agree_setup *b, const kas_agree_options *o, int tu
     if (!gap)
         return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was checked");
     const kas_status status = compare_gaps(b, o, gap, r);
+    for (int i = 0; i < KAS_GAP_WEIGHTS + b->program->weights; i++)
+        r->digest = r->digest * 31 + gap[i].digest;
     free(gap);
     return status;
 }
@@ -116,12 +118,14 @@ static kas_agreement together(const kas_agreement *a, const kas_agreement *b)
 static kas_status compare_all(kas_agree_setup *b, const kas_agree_options *o, kas_agreement *r)
 {
     KAS_TRY(attempt(b, o, 0, r));
+    const uint64_t digest = r->digest;
     for (int turn = 1; turn < KAS_AGREE_DRAWS && r->verdict != KAS_AGREE_OK; turn++) {
         kas_agreement next;
         KAS_TRY(attempt(b, o, turn, &next));
         *r = together(r, &next);
         r->draws = turn + 1;
     }
+    r->digest = digest;
     if (o->directions > 0) {
         KAS_TRY(kas_reference_check_gradient(b->reference, b->x, (const double *const *)b->weight,
                                              b->dy, o->directions, o->seed, &r->numeric));
@@ -200,12 +204,14 @@ static kas_status build_programs(const kas_kernel *kernel, const kas_target *tar
             .dtype = o->dtype,
             .gained = kas_agree_gain(o, i) != 1,
             .linear_policy = o->linear_policy,
-            .piece_bytes = o->linear_policy == KAS_LINEAR_CPU, /* each image is a piece */
+            /* each image is a piece; a schedule file is for the whole batch */
+            .piece_bytes = o->linear_policy == KAS_LINEAR_CPU && !o->schedule_file,
             .x_pitch = kas_pitch_of(o->dtype, (int)target[i].c_in) + o->pitch_more,
             .y_pitch = kas_pitch_of(o->dtype, (int)target[i].c_out) + o->pitch_more,
             .prefix = prefix,
             .epilogue = epilogue,
-            .epilogues = epilogues};
+            .epilogues = epilogues,
+            .schedule_file = o->schedule_file};
         KAS_TRY(kas_program_build(kernel, &target[i], &binding[i], &options, &program[i]));
     }
     KAS_TRY(kas_programs_share(program, count));

@@ -88,6 +88,9 @@ typedef struct kas_agree_options {
     kas_dtype dtype;
     kas_linear_policy linear_policy;
     const float *gain; /* [count] factors of the outputs; NULL: 1 */
+    /* Schedules of kernels, for one target and a batch that is not cut into pieces (program.h); NULL:
+     * the default ones */
+    const struct kas_schedule_file *schedule_file;
 } kas_agree_options;
 
 static inline float kas_agree_gain(const kas_agree_options *options, int target)
@@ -105,6 +108,7 @@ typedef struct kas_agreement {
     bool nan_lost; /* NaN is not where the reference has it: the verdict is failed */
     kas_agree_verdict verdict;
     int operations, convolutions; /* in both passes */
+    uint64_t digest;              /* of all outputs on the first inputs: equal where all bits are */
 } kas_agreement;
 
 /* Checks a kernel at `count` targets; `result` is [count]. A kernel that disagrees is a result; a

@@ -36,6 +36,7 @@ typedef struct kas_gap {
     bool broken; /* something is not finite that should be, or the other way round */
     /* Elements that are NaN in the reference; how many of them are numbers on the device */
     size_t nan, lost;
+    uint64_t digest; /* of the device's values, bit for bit and in their order */
 } kas_gap;
 
 /* Return the largest difference and the root mean square of the differences, relative to the

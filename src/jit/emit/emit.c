@@ -91,13 +91,9 @@ static void emit_phases(kas_emitter *e, kas_ex x)
     const kas_ex_node *node = kas_ex_get(e->ir, x);
     for (int i = 0; i < kas_ex_children(node); i++)
         emit_phases(e, node->a[i]);
-    if (node->kind != KAS_EX_REDUCE || !kas_reduce_is_long(e->ir, x))
+    if (node->kind != KAS_EX_REDUCE || kas_nest_state_of(e->nest, node) != KAS_LOOP_AROUND)
         return;
-    bool free_of_loops = true; /* else it runs inside another reduction, in the lanes */
-    for (int i = e->nest->loops; i < e->masks.vars; i++)
-        free_of_loops &= !(kas_masks_ex(&e->masks, x) >> i & 1);
-    if (free_of_loops)
-        emit_phase(e, x);
+    emit_phase(e, x);
 }
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
@@ -174,7 +170,7 @@ static void open_inner(kas_emitter *e)
     if (e->nest->slides)
         kas_emit_sliding(e, e->nest->value);
     kas_emit_hoist(e, e->nest->value, ++e->turns);
-    if (e->nest->slides)
+    if (e->nest->slides && !e->ir->cpu)
         kas_emit_line(e, "KAS_UNROLL_FEW(%lld)", (long long)e->ir->var_size[e->nest->inner]);
     else
         kas_emit_line(e, "KAS_UNROLL");

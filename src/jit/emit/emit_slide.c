@@ -35,7 +35,10 @@ static void order_taps(kas_emitter *e, kas_ex body, int *var, int vars)
 
 static void open_turns(kas_emitter *e)
 {
-    kas_emit_line(e, "KAS_UNROLL_FEW(%lld)", (long long)e->ir->var_size[e->nest->inner]);
+    if (e->ir->cpu) /* the loop over the lanes vectorises only around unrolled ones */
+        kas_emit_line(e, "KAS_UNROLL");
+    else
+        kas_emit_line(e, "KAS_UNROLL_FEW(%lld)", (long long)e->ir->var_size[e->nest->inner]);
     kas_emit_open_loop(e, e->nest->inner);
 }
 

@@ -329,9 +329,11 @@ kas_ex kas_emit_nest_of(const kas_emitter *e, kas_ex x, int *var, int *vars)
 {
     const kas_ex_node *node = kas_ex_get(e->ir, x);
     const int fn = node->fn;
+    const bool unrolled = kas_nest_state_of(e->nest, node) == KAS_LOOP_UNROLLED;
     *vars = 0;
     while (node->kind == KAS_EX_REDUCE && node->fn == fn && *vars < KAS_DEEP &&
-           e->name[x] == KAS_NOT_EMITTED) {
+           e->name[x] == KAS_NOT_EMITTED &&
+           (unrolled || kas_nest_state_of(e->nest, node) != KAS_LOOP_UNROLLED)) {
         var[(*vars)++] = node->var;
         x = node->a[0];
         node = kas_ex_get(e->ir, x);
@@ -403,7 +405,8 @@ static void emit_reduce(kas_emitter *e, kas_ex x)
     if (best != name)
         kas_emit_line(e, declare, name, "0.0f");
     const int mark = kas_emit_leave_mark(e);
-    kas_emit_open_loops(e, body, var, vars, !kas_reduce_is_long(e->ir, x));
+    kas_emit_open_loops(e, body, var, vars,
+                        kas_nest_state_of(e->nest, kas_ex_get(e->ir, x)) == KAS_LOOP_UNROLLED);
     kas_emit_value(e, body);
     kas_emit_accumulate(e, fn, acc, index, body, var[0]);
     kas_emit_close_loops(e, var, vars);

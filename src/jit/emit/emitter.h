@@ -88,7 +88,7 @@ int kas_emit_leave_mark(const kas_emitter *e);
 void kas_emit_forget(kas_emitter *e, int mark);
 
 /* Finds the variables of a chain of reductions of one kind, which becomes one nest of loops, and
- * returns its body. */
+ * returns its body. A part that is unrolled, inside one that is not, is a sum of its own. */
 kas_ex kas_emit_nest_of(const kas_emitter *e, kas_ex x, int *var, int *vars);
 const char *kas_emit_first_value(kas_fn fn);
 void kas_emit_open_loop(kas_emitter *e, int var);

@@ -65,7 +65,7 @@ static long long divisor_below(long long size, double most)
 
 static void say_brief(kas_emitter *e, long long size, long long turns)
 {
-    if (e->nest->slides) /* whose neighbours a CPU need not unroll as well */
+    if (e->nest->slides && !e->ir->cpu) /* whose neighbours a CPU need not unroll as well */
         kas_emit_line(e, "KAS_UNROLL_FEW(%lld)", turns);
     else if (turns == size)
         kas_emit_line(e, "KAS_UNROLL");

@@ -211,6 +211,7 @@ typedef struct map_state {
     kas_subst s;
     bool rename;
     int split, outer, inner; /* the reduction over `split` becomes two; -1 = none */
+    int around;              /* the reduction over it goes inside the one over `inner`; -1 = none */
 } map_state;
 
 static bool memo_room(kas_ir *ir, int size)
@@ -272,6 +273,14 @@ static kas_ex map_node(map_state *m, const kas_ex_node *node)
             kas_ex rest = kas_ex_reduce(ir, (kas_fn)node->fn, m->inner, map(m, node->a[0]));
             return kas_ex_reduce(ir, (kas_fn)node->fn, m->outer, rest);
         }
+        if (var == m->around) {
+            const kas_ex_node *body = kas_ex_get(ir, node->a[0]);
+            if (body->kind == KAS_EX_REDUCE && body->fn == node->fn && body->var == m->inner) {
+                const kas_fn fn = (kas_fn)node->fn;
+                const kas_ex rest = map(m, body->a[0]);
+                return kas_ex_reduce(ir, fn, m->inner, kas_ex_reduce(ir, fn, var, rest));
+            }
+        }
         if (m->rename) {
             var = kas_ir_var(ir, ir->var_size[node->var]);
             kas_subst_add(ir, &m->s, node->var, kas_ix_var(ir, var));
@@ -309,14 +318,20 @@ static kas_ex run_map(map_state *m, kas_ex e)
 
 kas_ex kas_ex_map(kas_ir *ir, kas_ex e, const kas_subst *s, bool rename)
 {
-    map_state m = {.ir = ir, .s = *s, .rename = rename, .split = -1};
+    map_state m = {.ir = ir, .s = *s, .rename = rename, .split = -1, .around = -1};
     return run_map(&m, e);
 }
 
 kas_ex kas_ex_split(kas_ir *ir, kas_ex e, int var, int outer, int inner)
 {
-    map_state m = {.ir = ir, .split = var, .outer = outer, .inner = inner};
+    map_state m = {.ir = ir, .split = var, .outer = outer, .inner = inner, .around = -1};
     const kas_ix high = kas_ix_scale(ir, kas_ix_var(ir, outer), ir->var_size[inner]);
     kas_subst_add(ir, &m.s, var, kas_ix_add(ir, high, kas_ix_var(ir, inner)));
+    return run_map(&m, e);
+}
+
+kas_ex kas_ex_interchange(kas_ir *ir, kas_ex e, int outer, int inner)
+{
+    map_state m = {.ir = ir, .split = -1, .around = outer, .inner = inner};
     return run_map(&m, e);
 }

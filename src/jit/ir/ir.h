@@ -266,6 +266,8 @@ kas_ex kas_ex_map(kas_ir *ir, kas_ex e, const kas_subst *s, bool rename);
 /* Returns e with the reduction over `var` as two nested ones: var = outer * (size of
  * inner) + inner. */
 kas_ex kas_ex_split(kas_ir *ir, kas_ex e, int var, int outer, int inner);
+/* Returns e with the reduction over `inner`, right inside one over `outer`, around it instead. */
+kas_ex kas_ex_interchange(kas_ir *ir, kas_ex e, int outer, int inner);
 /* Names bound variables by their place alone (alpha_rename.c), so that expressions which differ
  * only in the variables of their reductions become one. Expressions that shall become one share
  * `names`. e holds loads, no reads. */

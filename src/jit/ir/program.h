@@ -176,6 +176,7 @@ typedef struct kas_program {
     kas_epilogue *epilogue;         /* [epilogues] */
     kas_operation *epilogue_kernel; /* [epilogues] */
     char *source;                   /* dialect text without the prelude; owned */
+    char *schedules; /* of all kernels, as text (schedule/sequence_text.h); NULL: not asked for; owned */
 } kas_program;
 
 /* Decides which linear operators are loops of our own and which are a library's convolutions: by
@@ -215,10 +216,14 @@ typedef struct kas_program_options {
     /* [epilogues] that are wanted; those without a norm are ignored */
     const kas_epilogue *epilogue;
     int epilogues;
+    /* Schedules of some kernels, in place of the default ones (schedule/schedule_file.h); NULL */
+    const struct kas_schedule_file *schedule_file;
+    bool list_schedules; /* the program gets `schedules` */
 } kas_program_options;
 
 /* Lowers a kernel at a target; kas_program_free frees the result. Returns KAS_ILLEGAL or
- * KAS_UNSUPPORTED with a message when the kernel cannot be lowered there. */
+ * KAS_UNSUPPORTED with a message when the kernel cannot be lowered there, KAS_BAD_INPUT or
+ * KAS_ILLEGAL for a schedule file with a mistake. */
 kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
                              const kas_binding *binding, const kas_program_options *options,
                              kas_program **out);

@@ -243,11 +243,13 @@ static kas_status consider(void *context, kas_nest trial)
     return KAS_OK;
 }
 
-static kas_status look_at(const kas_ir *ir, kas_nest trial, int lane, bool keeps,
+static kas_status look_at(kas_ir *ir, kas_nest trial, int lane, bool keeps,
                           kas_lanes_visitor *see, void *context)
 {
-    trial.lane = lane;
-    trial.inner = keeps ? -1 : inner_loop(ir, &trial, lane);
+    const int inner = keeps ? -1 : inner_loop(ir, &trial, lane);
+    KAS_TRY(kas_nest_step_on(ir, &trial, KAS_STEP_LANE, lane, 0));
+    if (inner >= 0)
+        KAS_TRY(kas_nest_step_on(ir, &trial, KAS_STEP_UNROLL, inner, 0));
     KAS_TRY(kas_nest_find_turned(ir, &trial));
     return see(context, trial);
 }
@@ -272,7 +274,6 @@ kas_status kas_nest_each_lane(kas_ir *ir, const kas_nest *nest, bool keeps, kas_
 kas_status kas_nest_choose_lane(kas_ir *ir, kas_nest *nest, bool keeps)
 {
     choice c = {.ir = ir, .best = *nest, .least = -1};
-    c.best.lane = c.best.inner = -1;
     KAS_TRY(kas_nest_each_lane(ir, nest, keeps, consider, &c));
     *nest = c.best;
     return ir->status;

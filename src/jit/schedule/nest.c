@@ -111,13 +111,34 @@ static void subst_outputs(kas_ir *ir, kas_nest *nest, const kas_subst *s)
     }
 }
 
+/* Records a step that replaces loop a, and b if that is not -1, by others. */
+static bool replace(kas_nest *nest, kas_step step, int a, int b, const int *made, int count)
+{
+    const int of[2] = {kas_nest_id_of(nest, a), b < 0 ? -1 : kas_nest_id_of(nest, b)};
+    if (nest->ids + count > KAS_LOOP_IDS)
+        return false;
+    step.loop = (uint8_t)of[0];
+    step.other = (uint8_t)(b < 0 ? 0 : of[1]);
+    for (int i = 0; i < count; i++) {
+        nest->var_of[nest->ids] = made[i];
+        nest->state[nest->ids++] = nest->state[of[0]];
+    }
+    for (int i = 0; i < 2; i++)
+        if (of[i] >= 0)
+            nest->state[of[i]] = KAS_LOOP_REPLACED;
+    return kas_nest_record(nest, step);
+}
+
 /* What is written beside the rows is made of the kernel's reductions and of those inside them: they
  * are split alike, so that they stay the same expressions. */
 bool kas_nest_split_loop(kas_ir *ir, const kas_nest *from, int var, int64_t inner, kas_nest *to)
 {
     const int at = loop_place(from, var);
-    const int high = kas_ir_var(ir, ir->var_size[var] / inner), low = kas_ir_var(ir, inner);
+    const int made[2] = {kas_ir_var(ir, ir->var_size[var] / inner), kas_ir_var(ir, inner)};
+    const int high = made[0], low = made[1];
     *to = *from;
+    if (!replace(to, (kas_step){.kind = KAS_STEP_SPLIT, .n = (int32_t)inner}, var, -1, made, 2))
+        return false;
     to->value = kas_ex_split(ir, from->value, var, high, low);
     for (int i = 0; i < to->outputs; i++)
         to->output_value[i] = kas_ex_split(ir, from->output_value[i], var, high, low);
@@ -169,6 +190,8 @@ bool kas_nest_merge_pair(kas_ir *ir, const kas_nest *nest, int i, kas_nest *to)
     kas_subst_add(ir, &s, a, kas_ix_div(ir, kas_ix_var(ir, var), inner));
     kas_subst_add(ir, &s, b, kas_ix_mod(ir, kas_ix_var(ir, var), inner));
     *to = *nest;
+    if (!replace(to, (kas_step){.kind = KAS_STEP_FUSE}, a, b, &var, 1))
+        return false;
     to->value = kas_ex_map(ir, nest->value, &s, false);
     to->store = kas_ix_subst(ir, nest->store, &s);
     subst_outputs(ir, to, &s);

@@ -5,12 +5,21 @@
 
 #include "jit/schedule/schedule.h"
 
+/* Returns the number of a variable's loop or reduction (sequence.h); -1 where it has none. */
+int kas_nest_id_of(const kas_nest *nest, int var);
+/* Adds a step that was taken; returns false when there are too many. */
+bool kas_nest_record(kas_nest *nest, kas_step step);
+/* Takes a step on the loop of a variable. */
+kas_status kas_nest_step_on(kas_ir *ir, kas_nest *nest, kas_step_kind kind, int var, int64_t n);
+/* Computes the threads of a block from its lanes and rows. */
+void kas_nest_set_threads(kas_nest *nest);
+
 /* Splits loops and reductions as long as that removes divisions. */
 kas_status kas_nest_split(kas_ir *ir, kas_nest *nest);
 /* Merges neighbouring loops that every index walks as one loop. */
 kas_status kas_nest_merge(kas_ir *ir, kas_nest *nest);
 /* Writes to `to` the nest with loops i and i + 1 as one loop, even if that adds divisions. Returns
- * false when the loop would be too long. */
+ * false when the loop would be too long, or is a row or a column. */
 bool kas_nest_merge_pair(kas_ir *ir, const kas_nest *nest, int i, kas_nest *to);
 
 /* Chooses the lanes and the loop inside them, and makes one loop of several where that is cheapest
@@ -26,13 +35,16 @@ kas_status kas_nest_price(const kas_ir *ir, const kas_nest *nest, double *second
 /* Finds the variable along which most of what the lanes read apart lies side by side, as `turned`
  * (tiles.c); -1 where there is none, and on a GPU. */
 kas_status kas_nest_find_turned(const kas_ir *ir, kas_nest *nest);
-/* Splits the turned variable's loop where it is long, and lists the tiles. */
+/* Makes tiles along the turned variable, after splitting it where it is long. */
 kas_status kas_nest_turn(kas_ir *ir, kas_nest *nest);
+/* Lists the loads that have a tile along the turned variable; there may be none. */
+kas_status kas_nest_list_tiles(kas_ir *ir, kas_nest *nest);
 /* Returns the value of a sum where variable `lane` has this value and all others are 0. */
 int64_t kas_ix_sum_at(const kas_ir *ir, const kas_ix_sum *sum, int lane, int64_t value);
 
 /* Writes to `to` the nest with variable var = outer * inner + inner variable; both are new, the
- * inner one last. Returns false when there would be too many loops. */
+ * inner one last. Returns false when there would be too many loops. Like kas_nest_merge_pair it
+ * records the step, of which it takes for granted that it is legal. */
 bool kas_nest_split_loop(kas_ir *ir, const kas_nest *nest, int var, int64_t inner, kas_nest *to);
 
 /* On a GPU, cuts a loop along which windows slide and runs its turns inside the lanes (slide.c). */

@@ -113,12 +113,23 @@ static bool make_innermost(axes *a, int var)
     return false;
 }
 
+/* Makes an axis a coordinate of the block. */
+static kas_status place_block(kas_ir *ir, kas_nest *nest, int var, int axis)
+{
+    const int id = var == KAS_AXIS_LANES  ? KAS_LOOP_LANES
+                   : var == KAS_AXIS_ROWS ? KAS_LOOP_ROWS
+                                          : kas_nest_id_of(nest, var);
+    return kas_nest_step(ir, nest,
+                         (kas_step){.kind = KAS_STEP_BLOCK, .loop = (uint8_t)id,
+                                    .other = (uint8_t)axis});
+}
+
 /* Assigns grid axes by falling size; what does not fit becomes a serial loop. */
-static void place_grid(kas_nest *nest, axes *a)
+static kas_status place_grid(kas_ir *ir, kas_nest *nest, axes *a)
 {
     while (a->count > 3) {
         const int at = smallest(a);
-        nest->serial[nest->serials++] = a->var[at];
+        KAS_TRY(kas_nest_step_on(ir, nest, KAS_STEP_SERIAL, a->var[at], 0));
         remove_axis(a, at);
     }
     for (int axis = 0; axis < 3; axis++) {
@@ -126,23 +137,34 @@ static void place_grid(kas_nest *nest, axes *a)
         for (int i = 0; i < a->count; i++)
             if (at < 0 || a->size[i] > a->size[at])
                 at = i;
-        nest->axis_var[axis] = KAS_AXIS_NONE;
-        nest->grid[axis] = 1;
         if (at < 0)
             continue;
-        if (axis > 0 && a->size[at] > GRID_YZ && a->var[at] >= 0) {
-            nest->serial[nest->serials++] = a->var[at];
-        } else {
-            nest->axis_var[axis] = a->var[at];
-            nest->grid[axis] = (unsigned)a->size[at];
-        }
+        if (axis > 0 && a->size[at] > GRID_YZ && a->var[at] >= 0)
+            KAS_TRY(kas_nest_step_on(ir, nest, KAS_STEP_SERIAL, a->var[at], 0));
+        else
+            KAS_TRY(place_block(ir, nest, a->var[at], axis));
         remove_axis(a, at);
     }
+    return KAS_OK;
+}
+
+/* Gives a thread a group of lanes, where that pays. */
+static kas_status place_width(kas_ir *ir, kas_nest *nest)
+{
+    int width = 1;
+    if (nest->tiles == 0)
+        KAS_TRY(kas_nest_width(ir, nest, &width));
+    if (nest->column >= 0 && ir->var_size[nest->column] * width > KAS_COLUMN_KEPT &&
+        ir->var_size[nest->column] <= KAS_COLUMN_KEPT)
+        width = 1; /* its registers then hold a column */
+    return width == 1
+               ? KAS_OK
+               : kas_nest_step(ir, nest, (kas_step){.kind = KAS_STEP_VECTORISE, .n = width});
 }
 
 /* Chooses the number of lanes of a block: what L1 holds, when they touch more than their own
- * elements. Short rows share a warp, whose threads lie along x, then along y. */
-static kas_status place_lanes(const kas_ir *ir, kas_nest *nest, bool keeps)
+ * elements. */
+static kas_status place_lanes(kas_ir *ir, kas_nest *nest, bool keeps)
 {
     const int64_t extent = nest->lane < 0 ? 1 : ir->var_size[nest->lane];
     int64_t most = keeps ? LANES_KEPT : LANES;
@@ -154,21 +176,10 @@ static kas_status place_lanes(const kas_ir *ir, kas_nest *nest, bool keeps)
     while (most > TILED_LEAST && most * tile_bytes > L1_BYTES)
         most /= 2;
     const int64_t chunks = (extent + most - 1) / most;
-    nest->lanes = chunks == 1 ? extent : ((extent + chunks - 1) / chunks + 31) / 32 * 32;
-    nest->width = 1;
-    if (nest->tiles == 0)
-        KAS_TRY(kas_nest_width(ir, nest, &nest->width));
-    if (nest->column >= 0 && ir->var_size[nest->column] * nest->width > KAS_COLUMN_KEPT &&
-        ir->var_size[nest->column] <= KAS_COLUMN_KEPT)
-        nest->width = 1; /* its registers then hold a column */
-    const int64_t threads = nest->lanes / nest->width;
-    nest->block[0] =
-        (unsigned)(nest->width > 1 && threads < WARP ? threads
-                                                     : (threads + WARP - 1) / WARP * WARP);
-    if (nest->block[0] > KAS_MAX_BLOCK)
-        nest->block[0] = KAS_MAX_BLOCK;
-    nest->block[1] = nest->block[2] = 1;
-    return KAS_OK;
+    const int64_t lanes = chunks == 1 ? extent : ((extent + chunks - 1) / chunks + 31) / 32 * 32;
+    if (lanes < extent)
+        KAS_TRY(kas_nest_step(ir, nest, (kas_step){.kind = KAS_STEP_LANES, .n = (int32_t)lanes}));
+    return place_width(ir, nest);
 }
 
 /* Returns how many turns of a loop of `size` make a block worth its start and leave blocks enough;
@@ -186,7 +197,7 @@ static int64_t rows_of_block(const kas_nest *nest, int64_t size, double blocks, 
 }
 
 /* Places the loops; turns of `rows`, or of the innermost loop where that is -1, share a block. */
-static void place_loops(const kas_ir *ir, kas_nest *nest, double work, int rows)
+static kas_status place_loops(kas_ir *ir, kas_nest *nest, double work, int rows)
 {
     axes a = {0};
     const int64_t extent = nest->lane < 0 ? 1 : ir->var_size[nest->lane];
@@ -198,35 +209,29 @@ static void place_loops(const kas_ir *ir, kas_nest *nest, double work, int rows)
             add_axis(&a, nest->loop[i], ir->var_size[nest->loop[i]]);
             blocks *= (double)ir->var_size[nest->loop[i]];
         }
-    const int64_t threads = nest->lanes / nest->width;
     make_innermost(&a, rows);
     const bool turned = make_innermost(&a, nest->turned);
-    nest->rows = -1;
     if (a.count > 0) {
         const int64_t size = a.size[a.count - 1];
-        nest->block_rows = turned ? nest->turns : rows_of_block(nest, size, blocks, work);
-        if (nest->block_rows > 1) {
-            nest->rows = a.var[--a.count];
-            if (threads < WARP && !nest->row) /* rows share a warp */
-                nest->block[0] = (unsigned)threads;
-            const int64_t room = KAS_MAX_BLOCK / nest->block[0];
-            nest->block[1] = (unsigned)(nest->block_rows < room ? nest->block_rows : room);
-            if (nest->block_rows < size)
-                add_axis(&a, KAS_AXIS_ROWS, (size + nest->block_rows - 1) / nest->block_rows);
+        const int64_t here = turned ? nest->turns : rows_of_block(nest, size, blocks, work);
+        if (here > 1) {
+            KAS_TRY(kas_nest_step_on(ir, nest, KAS_STEP_ROWS, a.var[--a.count], here));
+            if (here < size)
+                add_axis(&a, KAS_AXIS_ROWS, (size + here - 1) / here);
         }
     }
     if (chunks > 1)
         add_axis(&a, KAS_AXIS_LANES, chunks);
-    place_grid(nest, &a);
+    return place_grid(ir, nest, &a);
 }
 
 /* Places the loops of a GPU's kernel: turns of the loop share a block that fetch the same,
  * neighbours in a window, or other elements of the same sectors. */
-static kas_status place_sharing(const kas_ir *ir, kas_nest *nest, double work)
+static kas_status place_sharing(kas_ir *ir, kas_nest *nest, double work)
 {
     const kas_nest open = *nest;
     double least, fetched;
-    place_loops(ir, nest, work, -1);
+    KAS_TRY(place_loops(ir, nest, work, -1));
     KAS_TRY(kas_nest_fetched(ir, nest, &least));
     for (int i = 0; i < open.loops; i++) {
         const int var = open.loop[i];
@@ -234,7 +239,7 @@ static kas_status place_sharing(const kas_ir *ir, kas_nest *nest, double work)
             continue;
         for (int full = 0; full < 2; full++) { /* rows as usual, and as many as there are threads */
             kas_nest trial = open;
-            place_loops(ir, &trial, full ? 1 : work, var);
+            KAS_TRY(place_loops(ir, &trial, full ? 1 : work, var));
             KAS_TRY(kas_nest_fetched(ir, &trial, &fetched));
             if (fetched >= worth * least)
                 continue;
@@ -245,18 +250,12 @@ static kas_status place_sharing(const kas_ir *ir, kas_nest *nest, double work)
     return KAS_OK;
 }
 
-/* Chooses the threads of a row. A thread has a group of the row's lanes or one lane; there are as
- * many threads as groups, but at most a warp, and the other groups are its next turns. */
-static kas_status place_row(const kas_ir *ir, kas_nest *nest)
+/* Places a kernel of rows. A thread has a group of the row's lanes or one lane; there are as many
+ * threads as groups, but at most a warp, and the other groups are its next turns. */
+static kas_status place_row(kas_ir *ir, kas_nest *nest)
 {
-    nest->lanes = ir->var_size[nest->lane];
-    KAS_TRY(kas_nest_width(ir, nest, &nest->width));
-    nest->block[0] = 1;
-    while (nest->block[0] < WARP && nest->block[0] * nest->width < nest->lanes)
-        nest->block[0] *= 2;
-    nest->block[1] = nest->block[2] = 1;
-    place_loops(ir, nest, 1, -1);
-    return KAS_OK;
+    KAS_TRY(place_width(ir, nest));
+    return place_loops(ir, nest, 1, -1);
 }
 
 /* Sets the kernel's loops and its store. A row's lanes are the last loop; the walk along columns is
@@ -279,8 +278,22 @@ static void open_loops(kas_ir *ir, int tensor, kas_nest *nest)
         return;
     if (t->row_block >= 0)
         nest->loop[nest->loops++] = t->row_block;
-    nest->inner = -1;
     nest->lane = nest->loop[nest->loops++] = t->row_var;
+    nest->lanes = ir->var_size[nest->lane];
+}
+
+/* Numbers the loops and the reductions, outermost first. */
+static kas_status number_loops(kas_ir *ir, kas_nest *nest)
+{
+    kas_masks masks; /* which lists inner reductions first */
+    KAS_TRY(ir->status);
+    KAS_TRY(kas_masks_init(&masks, ir, nest->value, nest->loops, nest->loop));
+    for (int i = 0; i < masks.vars; i++)
+        nest->var_of[i] = masks.var[i < nest->loops ? i : masks.vars - 1 - (i - nest->loops)];
+    nest->opened = nest->loops;
+    nest->ids = nest->bases = masks.vars;
+    kas_masks_free(&masks);
+    return KAS_OK;
 }
 
 /* Sets the values that are written beside the rows; they are expressed in the variables of the
@@ -301,14 +314,6 @@ static void add_outputs(kas_ir *ir, kas_nest *nest)
     }
 }
 
-static void see_width(void *context, const kas_ex_node *node, kas_ix ix)
-{
-    kas_nest *nest = ((void **)context)[0];
-    const kas_range r = kas_ix_range(((void **)context)[1], ix);
-    (void)node;
-    nest->wide |= r.low < -INT32_MAX / 2 || r.high > INT32_MAX - 1;
-}
-
 /* Places a kernel whose lanes are chosen. */
 static kas_status place(kas_ir *ir, kas_nest *nest, const long_search *reduce)
 {
@@ -317,8 +322,7 @@ static kas_status place(kas_ir *ir, kas_nest *nest, const long_search *reduce)
     KAS_TRY(place_lanes(ir, nest, reduce->found));
     if (!ir->cpu)
         return place_sharing(ir, nest, nest->slides ? 1 : reduce->work);
-    place_loops(ir, nest, reduce->work, -1);
-    return KAS_OK;
+    return place_loops(ir, nest, reduce->work, -1);
 }
 
 /* The fastest placement so far. */
@@ -366,17 +370,89 @@ static kas_status place_kernel(kas_ir *ir, kas_nest *nest)
     return KAS_OK;
 }
 
-kas_status kas_schedule(kas_ir *ir, int tensor, kas_ex value, kas_nest *out)
+/* By place in the masks: what is known of the chain of reductions that begins with a variable. */
+typedef struct chains {
+    const kas_ir *ir;
+    const kas_nest *nest;
+    kas_masks masks;
+    bool is_inner[64]; /* it stands right inside a reduction of its kind */
+    bool is_long[64], in_lanes[64];
+} chains;
+
+static void see_inner(void *context, kas_ex e, const kas_ex_node *node)
 {
-    *out = (kas_nest){.tensor = tensor, .value = value, .turned = -1};
+    chains *c = context;
+    (void)e;
+    if (node->kind != KAS_EX_REDUCE)
+        return;
+    const kas_ex_node *body = kas_ex_get(c->ir, node->a[0]);
+    if (body->kind == KAS_EX_REDUCE && body->fn == node->fn)
+        c->is_inner[kas_masks_index(&c->masks, body->var)] = true;
+}
+
+static void see_chain(void *context, kas_ex e, const kas_ex_node *node)
+{
+    chains *c = context;
+    if (node->kind != KAS_EX_REDUCE)
+        return;
+    const int i = kas_masks_index(&c->masks, node->var);
+    c->is_long[i] |= kas_reduce_is_long(c->ir, e);
+    c->in_lanes[i] |= kas_masks_ex(&c->masks, e) >> c->nest->loops || c->nest->inner >= 0;
+}
+
+/* Unrolls short reductions; long ones run around the lanes, where they can. */
+static kas_status place_reductions(kas_ir *ir, kas_nest *nest)
+{
+    chains c = {.ir = ir, .nest = nest};
+    KAS_TRY(kas_masks_init(&c.masks, ir, nest->value, nest->loops, nest->loop));
+    kas_status status = kas_ex_visit(ir, nest->value, see_inner, &c);
+    if (status == KAS_OK)
+        status = kas_ex_visit(ir, nest->value, see_chain, &c);
+    for (int i = c.masks.vars - 1; i >= nest->loops && status == KAS_OK; i--)
+        if (!c.is_inner[i] && !(c.is_long[i] && c.in_lanes[i]))
+            status = kas_nest_step_on(
+                ir, nest, c.is_long[i] ? KAS_STEP_AROUND : KAS_STEP_UNROLL, c.masks.var[i], 0);
+    kas_masks_free(&c.masks);
+    return status;
+}
+
+kas_status kas_nest_open(kas_ir *ir, int tensor, kas_ex value, kas_nest *out)
+{
+    *out = (kas_nest){.tensor = tensor,
+                      .value = value,
+                      .lane = -1,
+                      .lanes = 1,
+                      .width = 1,
+                      .inner = -1,
+                      .rows = -1,
+                      .axis_var = {KAS_AXIS_NONE, KAS_AXIS_NONE, KAS_AXIS_NONE},
+                      .grid = {1, 1, 1},
+                      .turned = -1};
     open_loops(ir, tensor, out);
     add_outputs(ir, out);
-    KAS_TRY(kas_nest_split(ir, out));
-    KAS_TRY(kas_nest_merge(ir, out));
-    KAS_TRY(out->row ? place_row(ir, out) : place_kernel(ir, out));
-    for (int i = 0; i < out->outputs; i++)
-        out->wide |= kas_ix_range(ir, out->output_store[i]).high > INT32_MAX - 1;
-    KAS_TRY(kas_nest_find_insides(ir, out));
-    void *context[2] = {out, ir};
-    return kas_nest_visit(ir, out, see_width, context);
+    kas_nest_set_threads(out);
+    return number_loops(ir, out);
+}
+
+kas_status kas_schedule_default(kas_ir *ir, const kas_nest *open, kas_schedule *out)
+{
+    kas_nest nest = *open;
+    KAS_TRY(kas_nest_split(ir, &nest));
+    KAS_TRY(kas_nest_merge(ir, &nest));
+    KAS_TRY(nest.row ? place_row(ir, &nest) : place_kernel(ir, &nest));
+    KAS_TRY(place_reductions(ir, &nest));
+    kas_nest inside = nest;
+    KAS_TRY(kas_nest_find_insides(ir, &inside));
+    if (inside.insides > 0)
+        KAS_TRY(kas_nest_step(ir, &nest, (kas_step){.kind = KAS_STEP_UNSWITCH}));
+    *out = nest.schedule;
+    return ir->status;
+}
+
+kas_status kas_schedule_kernel(kas_ir *ir, int tensor, kas_ex value, kas_nest *out)
+{
+    kas_schedule schedule;
+    KAS_TRY(kas_nest_open(ir, tensor, value, out));
+    KAS_TRY(kas_schedule_default(ir, out, &schedule));
+    return kas_schedule_apply(ir, &schedule, out);
 }

@@ -1,5 +1,8 @@
 /* Scheduling: decides which loops of one kernel are lanes, grid axes, rows or plain loops.
  *
+ * A kernel's nest is opened, and transformed by the steps of a schedule (sequence.h); what results
+ * is what emit.h writes as text. The default schedule:
+ *
  *     lanes   what lanes.c finds cheapest: the dimension, or the trailing dimensions made one,
  *             along which the kernel's accesses touch least memory; cut in chunks when long
  *     grid    up to three coordinates of the block (a chunk of lanes or of rows is one)
@@ -13,6 +16,7 @@
 #define KAS_JIT_SCHEDULE_SCHEDULE_H
 
 #include "jit/schedule/rows.h"
+#include "jit/schedule/sequence.h"
 
 enum { KAS_NEST_LOOPS = 32, KAS_TILES = 8, KAS_INSIDES = 8 };
 /* What a grid axis counts: chunks of lanes, chunks of rows */
@@ -64,11 +68,36 @@ typedef struct kas_nest {
     int insides;
     kas_inside inside[KAS_INSIDES];
     double inside_share;
-    bool slides; /* `inner` are neighbours whose windows overlap (slide.c) */
+    bool slides; /* `inner` are virtual threads: neighbours whose windows overlap (slide.c) */
+    /* The steps that made the nest what it is. Loop or reduction `id` is variable var_of[id]. The
+     * first `opened` are its loops before any step, the next ones, up to `bases`, its reductions */
+    kas_schedule schedule;
+    int opened, bases, ids, var_of[KAS_LOOP_IDS];
+    uint8_t state[KAS_LOOP_IDS]; /* kas_loop_state */
+    kas_step_kind last;          /* step from `lane` on; what comes after it has a place behind it */
 } kas_nest;
 
-/* Schedules the kernel that writes `value` to the memory of `tensor`. */
-kas_status kas_schedule(kas_ir *ir, int tensor, kas_ex value, kas_nest *out);
+/* What steps made of a loop or reduction: nothing (then a reduction is a loop inside the lanes); it
+ * is unrolled; it runs around the lanes; other loops replace it. */
+typedef enum kas_loop_state {
+    KAS_LOOP_OPEN,
+    KAS_LOOP_UNROLLED,
+    KAS_LOOP_AROUND,
+    KAS_LOOP_REPLACED
+} kas_loop_state;
+
+/* Opens the nest of the kernel that writes `value` to the memory of `tensor`: no step is taken. */
+kas_status kas_nest_open(kas_ir *ir, int tensor, kas_ex value, kas_nest *out);
+/* Takes one step. Returns KAS_ILLEGAL with a message that names the dependence that forbids it, or
+ * what else does; the nest is then as before. */
+kas_status kas_nest_step(kas_ir *ir, kas_nest *nest, kas_step step);
+/* Chooses the default schedule of an open nest. */
+kas_status kas_schedule_default(kas_ir *ir, const kas_nest *open, kas_schedule *out);
+/* Takes all steps of a schedule on an open nest and completes it. Returns KAS_ILLEGAL where a step is
+ * illegal or a loop was given no place. */
+kas_status kas_schedule_apply(kas_ir *ir, const kas_schedule *schedule, kas_nest *nest);
+/* Opens the nest of a kernel and schedules it by default. */
+kas_status kas_schedule_kernel(kas_ir *ir, int tensor, kas_ex value, kas_nest *out);
 
 /* Returns whether an index is within its guard or clamp wherever the kernel's `inside` holds. */
 bool kas_nest_covers(const kas_ir *ir, const kas_nest *nest, kas_ix ix);
@@ -100,6 +129,11 @@ double kas_reduce_length(const kas_ir *ir, kas_ex e);
 /* Returns whether the reduction should run outside the lanes: it is too long for the compiler to
  * unroll, and a loop inside a lane does not vectorise. */
 bool kas_reduce_is_long(const kas_ir *ir, kas_ex e);
+/* Returns what steps made of a reduction. */
+kas_loop_state kas_nest_state_of(const kas_nest *nest, const kas_ex_node *reduce);
+/* Returns whether a reduction runs as a loop, around the lanes if it can: by its step, and before
+ * there is one by kas_reduce_is_long. */
+bool kas_nest_is_long(const kas_ir *ir, const kas_nest *nest, kas_ex e);
 
 /* Proves from ranges alone that every access stays inside its tensor's memory and that the launch
  * is legal; returns KAS_FAILURE otherwise. */

@@ -159,7 +159,5 @@ kas_status kas_nest_slide(kas_ir *ir, kas_nest *nest)
         *nest = cut;
         loop = ir->vars - 1; /* the inner loop is the last variable that was made */
     }
-    nest->inner = loop;
-    nest->slides = true;
-    return ir->status;
+    return kas_nest_step_on(ir, nest, KAS_STEP_VTHREAD, loop, 0);
 }

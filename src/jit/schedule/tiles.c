@@ -59,7 +59,7 @@ static void see_reduction(void *context, kas_ex e, const kas_ex_node *node)
     if (node->kind != KAS_EX_REDUCE)
         return;
     const bool nested = kas_masks_ex(&s->masks, e) >> s->nest->loops != 0;
-    const bool around = kas_reduce_is_long(s->ir, e);
+    const bool around = kas_nest_is_long(s->ir, s->nest, e);
     if (around && node->fn == KAS_FN_REDUCE_ARGMAX) /* its loop is not cut */
         return;
     uint64_t chain = 0;
@@ -176,8 +176,8 @@ static void see_tile(void *context, kas_ex e, const kas_ex_node *node)
     l->nest->tile[l->nest->tiles++].load = e;
 }
 
-/* Lists the loads that have a tile, and computes where the first lane's first turn lies. */
-static kas_status list_tiles(kas_ir *ir, kas_nest *nest)
+/* Also computes where the first lane's first turn lies. */
+kas_status kas_nest_list_tiles(kas_ir *ir, kas_nest *nest)
 {
     listing l = {.nest = nest};
     kas_subst first = {0};
@@ -214,12 +214,14 @@ kas_status kas_nest_turn(kas_ir *ir, kas_nest *nest)
     bool is_loop = false;
     for (int i = 0; i < nest->loops; i++)
         is_loop |= nest->loop[i] == nest->turned;
-    const int64_t size = ir->var_size[nest->turned];
-    nest->turns = turns_of(size);
-    if (!is_loop && nest->turns > 0 && nest->turns < size) {
-        const int outer = kas_ir_var(ir, size / nest->turns), inner = kas_ir_var(ir, nest->turns);
-        nest->value = kas_ex_split(ir, nest->value, nest->turned, outer, inner);
-        nest->turned = inner;
+    const int64_t size = ir->var_size[nest->turned], turns = turns_of(size);
+    if (!is_loop && turns > 0 && turns < size) {
+        kas_nest cut;
+        if (!kas_nest_split_loop(ir, nest, nest->turned, turns, &cut))
+            return ir->status;
+        *nest = cut;
+        nest->turned = ir->vars - 1; /* the inner loop is the last variable that was made */
     }
-    return list_tiles(ir, nest);
+    return kas_nest_step_on(ir, nest, KAS_STEP_STAGE, nest->turned,
+                            is_loop ? turns : ir->var_size[nest->turned]);
 }

@@ -175,7 +175,7 @@ static void see_phase(void *context, kas_ex e, const kas_ex_node *node)
     w->seen[e] = 1;
     if (node->kind == KAS_EX_LOAD)
         w->share = fmax(w->share, fetch(w, node->ix, node->tensor));
-    else if (node->kind == KAS_EX_REDUCE && kas_reduce_is_long(w->ir, e))
+    else if (node->kind == KAS_EX_REDUCE && kas_nest_is_long(w->ir, w->nest, e))
         w->inside = fmax(w->inside, kas_reduce_length(w->ir, e));
 }
 
@@ -212,7 +212,7 @@ static kas_status look(waits *w, kas_ex e)
     if (w->seen[e])
         return KAS_OK;
     w->seen[e] = 1;
-    if (node->kind == KAS_EX_REDUCE && kas_reduce_is_long(w->ir, e) && !w->nest->slides) {
+    if (node->kind == KAS_EX_REDUCE && kas_nest_is_long(w->ir, w->nest, e) && !w->nest->slides) {
         kas_ex body = node->a[0];
         while (kas_ex_get(w->ir, body)->kind == KAS_EX_REDUCE &&
                kas_ex_get(w->ir, body)->fn == node->fn)

@@ -91,14 +91,19 @@ static kas_status look(const kas_ir *ir, const kas_nest *nest, survey *s)
     return status;
 }
 
+bool kas_nest_can_widen(const kas_ir *ir, const kas_nest *nest)
+{
+    if (nest->lane < 0 || (nest->inner >= 0 && !nest->slides) ||
+        ir->var_size[nest->lane] % kas_wide(ir) || nest->lanes % kas_wide(ir))
+        return false;
+    const kas_group store = kas_ix_group(ir, nest->store, nest->lane);
+    return store.kind == KAS_GROUP_RUN && store.aligned;
+}
+
 kas_status kas_nest_width(const kas_ir *ir, const kas_nest *nest, int *width)
 {
     *width = 1;
-    if (nest->lane < 0 || (nest->inner >= 0 && !nest->slides) ||
-        ir->var_size[nest->lane] % kas_wide(ir) || nest->lanes % kas_wide(ir))
-        return KAS_OK;
-    const kas_group store = kas_ix_group(ir, nest->store, nest->lane);
-    if (store.kind != KAS_GROUP_RUN || !store.aligned)
+    if (!kas_nest_can_widen(ir, nest))
         return KAS_OK;
     /* Scalar loads of a wide kernel touch a warp's sectors four times. */
     survey s;

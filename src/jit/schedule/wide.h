@@ -33,6 +33,9 @@ typedef struct kas_group {
  * the group's size. */
 kas_group kas_ix_group(const kas_ir *ir, kas_ix ix, int lane);
 
+/* Returns whether a thread can have a group of lanes: what they write are aligned runs. */
+bool kas_nest_can_widen(const kas_ir *ir, const kas_nest *nest);
+
 /* Chooses the lanes of a thread: a group, where the kernel's writes and most of what it reads are
  * aligned runs, else 1. */
 kas_status kas_nest_width(const kas_ir *ir, const kas_nest *nest, int *width);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cuda/nvrtc/resources.h"
-#include "host/check/agree.h"
+#include "host/check/agree_schedule.h"
 #include "host/cli/check_shapes.h"
 #include "host/cli/net_options.h"
 #include "host/core/file/files.h"
@@ -28,6 +28,7 @@ typedef struct check_options {
     int per_layer; /* kas_per_layer */
     int shapes;    /* shapes of a sampled kernel to check; 0 = all */
     bool nvrtc;
+    const char *schedule;
     const char *file[MAX_FILES];
     int files;
 } check_options;
@@ -39,7 +40,8 @@ enum {
     KEY_SHAPES,
     KEY_SPACE,
     KEY_PRECISION,
-    KEY_PER_LAYER
+    KEY_PER_LAYER,
+    KEY_SCHEDULE
 };
 
 static const struct argp_option option_list[] = {
@@ -60,6 +62,10 @@ static const struct argp_option option_list[] = {
      0},
     {"seed", 's', "S", 0, "Seed of the sampled kernels and of the inputs (default 0)", 0},
     {"nvrtc", KEY_NVRTC, 0, 0, "Also compile everything by NVRTC for sm_80 and sm_90", 0},
+    {"schedule", KEY_SCHEDULE, "FILE", 0,
+     "Check one kernel with the schedules of a file that show --schedule has written, at its layer, "
+     "batch and device, also against the bits that the default schedules give",
+     0},
     {"precision", KEY_PRECISION, "P", 0,
      "How kernels store activations and weights: fp32 (default), bf16 or fp16", 0},
     {"directions", KEY_DIRECTIONS, "N", 0,
@@ -76,6 +82,7 @@ static const kas_cli_value values[] = {
     {KEY_PRECISION, KAS_CLI_CHOICE(check_options, agree.dtype, kas_dtype_names)},
     {KEY_NVRTC, KAS_CLI_FLAG(check_options, nvrtc)},
     {KEY_DIRECTIONS, KAS_CLI_INT(check_options, agree.directions, 0, 1000)},
+    {KEY_SCHEDULE, KAS_CLI_TEXT(check_options, schedule)},
     {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -100,6 +107,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         if (o->files == 0 && o->sampled == 0)
             argp_error(state,
                        "no kernel is given; give kernel files or, for example, --sampled 20");
+        if (o->schedule && (o->files != 1 || o->sampled || o->nvrtc))
+            argp_error(state, "--schedule is for one kernel file, without --sampled and --nvrtc");
         return 0;
     default:
         return kas_cli_set(state, option_list, values, key, arg);
@@ -114,6 +123,7 @@ static const char doc[] =
     "  kas-gpu check layers.json --net resnet20\n"
     "  kas-gpu check --sampled 300 --seed 1 --nvrtc\n"
     "  kas-gpu check --sampled 2000 --shapes 1 --net resnet20 --input 3x8x8 --nvrtc\n"
+    "  kas-gpu check kernels/involution.json --net resnet18 --schedule s.txt\n"
     "\vThe network is resnet18 and images are 3x16x16 unless said otherwise: the reference is not "
     "quick. An error is the largest difference in a tensor, divided by its largest value. A "
     "comparison "
@@ -141,13 +151,15 @@ typedef struct checker {
     double forward, gradient;         /* largest errors within tolerance */
     double ill_error, ill_rounding;   /* of ill-conditioned kernels */
     double numeric;
+    kas_schedule_file schedule; /* of --schedule */
+    bool same_bits;
 } checker;
 
 /* ---- one kernel ------------------------------------------------------------------------------ */
 
 static const char *const verdicts[] = {"ok", "ill-conditioned", "undecided", "failed"};
 
-static void tell_verdict(const kas_agreement *a)
+static void tell_verdict(const checker *c, const kas_agreement *a)
 {
     if (a->verdict == KAS_AGREE_FAILED)
         printf("  FAILED");
@@ -157,6 +169,9 @@ static void tell_verdict(const kas_agreement *a)
         printf(" (NaN in x does not come out where the reference has it)");
     if (a->rounding > 0)
         printf(" (float32 rounding alone: %.1e)", a->rounding);
+    if (c->o->schedule)
+        printf(", bits %s", c->same_bits ? "as by the default schedules"
+                                          : "other than by the default schedules");
     printf("%s\n", a->draws > 1 ? " (inputs drawn again)" : "");
 }
 
@@ -168,7 +183,7 @@ static kas_status tell(checker *c, const char *name, const kas_target *t, const 
                a->dweight);
         if (c->o->agree.directions)
             printf("  differences %.1e", a->numeric);
-        tell_verdict(a);
+        tell_verdict(c, a);
         return KAS_OK;
     }
     kas_buf line = {0};
@@ -189,6 +204,8 @@ static kas_status tell(checker *c, const char *name, const kas_target *t, const 
     kas_line_int(&line, "draws", a->draws);
     kas_line_number(&line, "rounding", a->rounding);
     kas_line_bool(&line, "nan_lost", a->nan_lost);
+    if (c->o->schedule)
+        kas_line_bool(&line, "same_bits", c->same_bits);
     kas_line_text(&line, "result", verdicts[a->verdict]);
     kas_line_end(&line);
     return kas_print_buf(&line);
@@ -306,8 +323,12 @@ static kas_status check_shapes(checker *c, const kas_kernel *kernel, const char 
         return kas_fail(KAS_NO_MEMORY, "out of memory");
     kas_agree_options options = c->o->agree;
     options.gain = s->gain;
-    kas_status status = kas_agree(c->device, c->compiler, kernel, s->target, s->binding, s->count,
-                                  &options, result);
+    options.schedule_file = c->o->schedule ? &c->schedule : NULL;
+    kas_status status = c->o->schedule
+                            ? kas_agree_schedule(c->device, c->compiler, kernel, s->target,
+                                                 s->binding, &options, result, &c->same_bits)
+                            : kas_agree(c->device, c->compiler, kernel, s->target, s->binding,
+                                        s->count, &options, result);
     for (int i = 0; i < s->count && status == KAS_OK; i++) {
         count_result(c, &result[i]);
         status = tell(c, name, &s->target[i], &result[i]);
@@ -372,6 +393,26 @@ static kas_status check_at_layers(checker *c, const kas_replacement *r, int k, l
     return status;
 }
 
+/* Checks the kernel of the schedule file's layer. */
+static kas_status check_scheduled(checker *c, const kas_replacement *r)
+{
+    char name[KAS_NAME_SIZE];
+    int t = 0;
+    while (t < c->count && strcmp(c->targets[t].name, c->schedule.layer) != 0)
+        t++;
+    const kas_kernel *kernel = t < c->count ? kas_replacement_kernel(r, t) : NULL;
+    if (!kernel)
+        return kas_fail(KAS_BAD_INPUT, "%s: layer %s is no replaced convolution of %s", c->o->schedule,
+                        c->schedule.layer, c->net->file);
+    float gain = kas_replacement_gain(r, t);
+    const kas_check_shapes s = {.target = &c->targets[t],
+                                .binding = &r->solution.binding[t],
+                                .gain = &gain,
+                                .count = 1};
+    KAS_TRY(kas_kernel_name(kernel, name));
+    return check_kernel(c, kernel, name, &s);
+}
+
 static kas_status check_file(checker *c, const char *path)
 {
     kas_assignment kernels;
@@ -381,7 +422,9 @@ static kas_status check_file(checker *c, const char *path)
     kas_assignment_free(&kernels);
     if (status != KAS_OK)
         return kas_fail_context(KAS_BAD_INPUT, "a kernel does not fit %s", c->net->file);
-    for (int k = 0; k < r.kernels && status == KAS_OK; k++)
+    if (c->o->schedule)
+        status = check_scheduled(c, &r);
+    for (int k = 0; k < r.kernels && status == KAS_OK && !c->o->schedule; k++)
         status = check_at_layers(c, &r, k, -1);
     kas_replacement_free(&r);
     return status;
@@ -445,6 +488,8 @@ static kas_status open_all(const check_options *o, checker *c)
     KAS_TRY(kas_cli_net_targets(&o->net, &c->net, &c->targets, &c->count));
     KAS_TRY(kas_device_open(o->device, o->common.threads, &c->device));
     KAS_TRY(kas_compiler_open(kas_device_get_info(c->device)->arch, NULL, &c->compiler));
+    if (o->schedule)
+        KAS_TRY(kas_schedule_file_read(o->schedule, &c->schedule));
     return o->nvrtc ? open_archs(c) : KAS_OK;
 }
 
@@ -525,7 +570,8 @@ static kas_status run(int argc, char **argv)
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
     if (done)
         return KAS_OK;
-    checker c = {.o = &o};
+    static checker c; /* large */
+    c.o = &o;
     kas_status status = KAS_OK;
     KAS_TRY_GOTO(open_all(&o, &c), out);
     KAS_TRY_GOTO(check_files(&c), out);
@@ -538,6 +584,7 @@ static kas_status run(int argc, char **argv)
 out:
     for (int i = 0; i < MAX_ARCHS; i++)
         kas_compiler_close(c.arch[i]);
+    kas_schedule_file_free(&c.schedule);
     kas_compiler_close(c.compiler);
     kas_device_close(c.device);
     free(c.targets);

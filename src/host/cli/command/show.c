@@ -15,19 +15,32 @@
 typedef struct show_options {
     kas_cli_common common;
     kas_cli_net net;
-    const char *path, *layer, *source;
+    const char *path, *layer;
+    const char *source, *schedule; /* devices */
+    int batch;
     bool dot;
 } show_options;
 
-enum { KEY_DOT = 0x200, KEY_LAYER, KEY_SOURCE, SOURCE_BATCH = 64 };
+enum { KEY_DOT = 0x200, KEY_LAYER, KEY_SOURCE, KEY_SCHEDULE };
 
 static const struct argp_option option_list[] = {
     {"dot", KEY_DOT, 0, 0, "A Graphviz picture instead: kas-gpu show K.json --dot | dot -Tsvg", 0},
     {"source", KEY_SOURCE, "DEVICE", 0,
      "Generated code instead, for cuda or cpu: forward and backward at one layer (needs --net)", 0},
+    {"schedule", KEY_SCHEDULE, "DEVICE", 0,
+     "The schedules of this code instead, in the form of a file for check --schedule", 0},
+    {"batch", 'b', "N", 0, "Of --source and --schedule: images at once (default 64)", 0},
     {"layer", KEY_LAYER, "NAME", 0,
      "Print the sizes at this layer (default: the first); of a file of layers print its kernel", 0},
     {0}};
+
+static const kas_cli_value values[] = {{'b', KAS_CLI_INT(show_options, batch, 1, 65536)}, {0}};
+
+static void check_device(struct argp_state *state, const char *option, const char *device)
+{
+    if (strcmp(device, "cuda") != 0 && strcmp(device, "cpu") != 0)
+        argp_error(state, "%s: expected cuda or cpu, found \"%s\"", option, device);
+}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -45,9 +58,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_SOURCE:
         o->source = arg;
-        if (strcmp(arg, "cuda") != 0 && strcmp(arg, "cpu") != 0)
-            argp_error(state, "--source: expected cuda or cpu, found \"%s\"", arg);
+        check_device(state, "--source", arg);
         return 0;
+    case KEY_SCHEDULE:
+        o->schedule = arg;
+        check_device(state, "--schedule", arg);
+        return 0;
+    case 'b':
+        return kas_cli_set(state, option_list, values, key, arg);
     case ARGP_KEY_ARG:
         if (o->path)
             argp_error(state, "expected one kernel at a time, found \"%s\" too", arg);
@@ -58,10 +76,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             argp_error(state, "no kernel is given; give one, for example kernels/involution.json");
         if (o->layer && !o->net.name)
             argp_error(state, "--layer needs --net");
-        if (o->source && !o->net.name)
-            argp_error(state, "--source needs --net, for the sizes");
-        if (o->dot + (o->source != NULL) + o->common.json > 1)
-            argp_error(state, "--dot, --source and --json exclude each other");
+        if ((o->source || o->schedule) && !o->net.name)
+            argp_error(state, "--source and --schedule need --net, for the sizes");
+        if (o->dot + (o->source != NULL) + (o->schedule != NULL) + o->common.json > 1)
+            argp_error(state, "--dot, --source, --schedule and --json exclude each other");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -75,6 +93,7 @@ static const char doc[] =
     "  kas-gpu show kernels/involution.json --net resnet18 --flops 0.5\n"
     "  kas-gpu show kernels/involution.json --dot | dot -Tsvg -o involution.svg\n"
     "  kas-gpu show kernels/involution.json --net resnet18 --source cuda\n"
+    "  kas-gpu show kernels/involution.json --net resnet18 --schedule cpu --batch 2 > s.txt\n"
     "  kas-gpu show layers.json --net resnet18 --layer layer1.0.conv1\n"
     "\vFree sizes x0, x1, ... are solved for the network within --flops and --params, by default "
     "those of the convolutions.";
@@ -153,8 +172,9 @@ static kas_status take_layer(const show_options *o, view *v)
 static kas_status open_layers(const show_options *o, view *v)
 {
     v->overview = !o->layer;
-    if (v->overview && (o->dot || o->source))
-        return kas_fail(KAS_USAGE, "%s: --dot and --source show one kernel: say of which --layer",
+    if (v->overview && (o->dot || o->source || o->schedule))
+        return kas_fail(KAS_USAGE,
+                        "%s: --dot, --source and --schedule show one kernel: say of which --layer",
                         o->path);
     if (!o->net.name)
         return KAS_OK;
@@ -433,16 +453,24 @@ static kas_status print_json(const view *v, kas_buf *out)
 
 /* ---- generated code ---- */
 
-static kas_status print_source(const show_options *o, const view *v, kas_buf *out)
+static kas_status print_program(const show_options *o, const view *v, kas_buf *out)
 {
-    const kas_program_options options = {.batch = SOURCE_BATCH,
+    const char *device = o->source ? o->source : o->schedule;
+    const kas_program_options options = {.batch = o->batch,
                                          .training = true,
-                                         .linear_policy = kas_linear_policy_of(o->source),
-                                         .prefix = "k0"};
+                                         .linear_policy = kas_linear_policy_of(device),
+                                         .prefix = "k0",
+                                         .unwritten = !o->source,
+                                         .list_schedules = !o->source};
+    const kas_target *target = &v->targets[v->layer];
     kas_program *program = NULL;
-    KAS_TRY(
-        kas_program_build(&v->kernel, &v->targets[v->layer], node_binding(v), &options, &program));
-    const kas_status status = kas_program_print(program, strcmp(o->source, "cuda") == 0, out);
+    kas_status status = KAS_OK;
+    KAS_TRY(kas_program_build(&v->kernel, target, node_binding(v), &options, &program));
+    if (o->source)
+        status = kas_program_print(program, strcmp(device, "cuda") == 0, out);
+    else
+        kas_buf_printf(out, "layer %s\ndevice %s\nbatch %d\n\n%s", target->name, device, o->batch,
+                       program->schedules);
     kas_program_free(program);
     return status;
 }
@@ -452,8 +480,8 @@ static kas_status print_view(const show_options *o, const view *v, kas_buf *out)
     if (v->overview)
         return kas_show_layers(&v->kernels, v->net ? v->net->name : NULL, v->net ? &v->fit : NULL,
                                o->common.json, out);
-    if (o->source)
-        return print_source(o, v, out);
+    if (o->source || o->schedule)
+        return print_program(o, v, out);
     if (o->dot)
         return kas_kernel_write_dot(&v->kernel, v->name, node_binding(v), out);
     return (o->common.json ? print_json : print_text)(v, out);
@@ -464,7 +492,7 @@ static kas_status run(int argc, char **argv)
     static const struct argp_child children[] = {
         {&kas_cli_net_argp, 0, NULL, 0}, {&kas_cli_common_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {option_list, parse, "KERNEL.json", doc, children, 0, 0};
-    show_options o = {.net = kas_cli_net_defaults()};
+    show_options o = {.net = kas_cli_net_defaults(), .batch = 64};
     bool done;
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
     if (done)

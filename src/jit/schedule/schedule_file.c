@@ -1,0 +1,201 @@
+#include "jit/schedule/schedule_file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/core/file/files.h"
+#include "jit/schedule/sequence_text.h"
+
+enum { WORDS = 5, LINE = 512, LARGEST = 1 << 20 };
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+typedef struct reader {
+    const char *path;
+    int line, words;
+    char text[LINE], *word[WORDS];
+} reader;
+
+/* Copies the next line and cuts it into words; returns the text behind it. */
+static const char *next_line(reader *r, const char *text)
+{
+    const size_t size = strcspn(text, "\n");
+    char *rest;
+    snprintf(r->text, sizeof r->text, "%.*s", (int)(size < LINE ? size : LINE - 1), text);
+    r->text[strcspn(r->text, "#")] = '\0';
+    r->line++;
+    r->words = 0;
+    for (char *w = strtok_r(r->text, " \t\r", &rest); w && r->words < WORDS;
+         w = strtok_r(NULL, " \t\r", &rest))
+        r->word[r->words++] = w;
+    return text + size + (text[size] == '\n');
+}
+
+static kas_status bad(const reader *r, const char *found, const char *wanted)
+{
+    return kas_fail(KAS_BAD_INPUT, "%s:%d: found \"%s\"; %s", r->path, r->line, found, wanted);
+}
+
+static kas_status read_number(const reader *r, const char *word, int32_t *n)
+{
+    char *end;
+    const long long value = strtoll(word, &end, 10);
+    if (*end || end == word || value < 1 || value > INT32_MAX)
+        return bad(r, word, "a number from 1 to 2147483647 is expected");
+    *n = (int32_t)value;
+    return KAS_OK;
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+static kas_status add_kernel(const reader *r, const char *rest, kas_schedule_file *out)
+{
+    if (strlen(r->word[1]) >= sizeof out->kernel->name || kas_schedule_file_find(out, r->word[1]) >= 0)
+        return bad(r, r->word[1], "a kernel that does not stand above already is expected, like f0");
+    if (out->kernels == KAS_SCHEDULE_KERNELS)
+        return bad(r, r->word[1], "a file has at most 256 kernels");
+    snprintf(out->kernel[out->kernels].name, sizeof out->kernel->name, "%s", r->word[1]);
+    out->kernel[out->kernels].line = r->line + 1;
+    out->kernel[out->kernels++].text = (size_t)(rest - kas_buf_text(&out->text));
+    return KAS_OK;
+}
+
+/* Reads a line in front of the first kernel. */
+static kas_status read_head(const reader *r, kas_schedule_file *out)
+{
+    if (strcmp(r->word[0], "batch") == 0)
+        return read_number(r, r->word[1], &out->batch);
+    if (strcmp(r->word[0], "layer") == 0) {
+        snprintf(out->layer, sizeof out->layer, "%s", r->word[1]);
+        return KAS_OK;
+    }
+    if (strcmp(r->word[0], "device") != 0)
+        return bad(r, r->word[0], "layer, device, batch or kernel is expected");
+    out->cpu = strcmp(r->word[1], "cpu") == 0;
+    return out->cpu || strcmp(r->word[1], "cuda") == 0 ? KAS_OK
+                                                       : bad(r, r->word[1], "cpu or cuda is expected");
+}
+
+static kas_status parse(kas_schedule_file *out)
+{
+    reader r = {.path = out->path};
+    for (const char *text = kas_buf_text(&out->text); *text;) {
+        text = next_line(&r, text);
+        const bool is_kernel = r.words > 0 && strcmp(r.word[0], "kernel") == 0;
+        if (r.words == 0 || (out->kernels > 0 && !is_kernel))
+            continue;
+        if (r.words != 2)
+            return bad(&r, r.word[0], "layer, device, batch or kernel and one word are expected");
+        KAS_TRY(is_kernel ? add_kernel(&r, text, out) : read_head(&r, out));
+    }
+    return out->layer[0] && out->batch ? KAS_OK
+                                       : kas_fail(KAS_BAD_INPUT,
+                                                  "%s: layer, device and batch are expected in front "
+                                                  "of the first kernel",
+                                                  out->path);
+}
+
+kas_status kas_schedule_file_parse(const char *path, const char *text, kas_schedule_file *out)
+{
+    *out = (kas_schedule_file){.path = path};
+    kas_buf_puts(&out->text, text);
+    KAS_TRY(kas_buf_status(&out->text));
+    return parse(out);
+}
+
+kas_status kas_schedule_file_read(const char *path, kas_schedule_file *out)
+{
+    *out = (kas_schedule_file){.path = path};
+    KAS_TRY(kas_file_read(path, LARGEST, &out->text));
+    return parse(out);
+}
+
+void kas_schedule_file_free(kas_schedule_file *file)
+{
+    kas_buf_free(&file->text);
+}
+
+int kas_schedule_file_find(const kas_schedule_file *file, const char *kernel)
+{
+    for (int k = 0; k < file->kernels; k++)
+        if (strcmp(file->kernel[k].name, kernel) == 0)
+            return k;
+    return -1;
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+/* Finds a loop by its name, which must be one of those that the nest has by now. */
+static kas_status find_loop(const reader *r, const kas_ir *ir, const kas_nest *nest, const char *name,
+                            uint8_t *loop)
+{
+    kas_buf known = {0}, one = {0};
+    bool found = false;
+    for (int i = -2; i < nest->ids && !found; i++) {
+        const int id = i == -2 ? KAS_LOOP_LANES : i == -1 ? KAS_LOOP_ROWS : i;
+        if (i >= 0 && nest->state[i] == KAS_LOOP_REPLACED)
+            continue;
+        kas_buf_clear(&one);
+        kas_loop_print(ir, nest, id, &one);
+        found = strcmp(kas_buf_text(&one), name) == 0;
+        kas_buf_printf(&known, "%s%s", known.size ? ", " : "", kas_buf_text(&one));
+        *loop = (uint8_t)id;
+    }
+    const kas_status status =
+        found ? KAS_OK
+              : kas_fail(KAS_BAD_INPUT, "%s:%d: found \"%s\"; the loops here are %s", r->path,
+                         r->line, name, kas_buf_text(&known));
+    kas_buf_free(&known);
+    kas_buf_free(&one);
+    return status;
+}
+
+static kas_status read_step(const reader *r, const kas_ir *ir, const kas_nest *nest, kas_step *step)
+{
+    int kind = 0, next = 1;
+    while (kind < KAS_STEP_KINDS && strcmp(kas_step_forms[kind].word, r->word[0]) != 0)
+        kind++;
+    if (kind == KAS_STEP_KINDS)
+        return bad(r, r->word[0],
+                   "a step is expected: split, fuse, interchange, unroll, around, lane, vthread, "
+                   "stage, lanes, vectorise, rows, serial, block or unswitch");
+    *step = (kas_step){.kind = (uint8_t)kind};
+    const kas_step_form form = kas_step_forms[kind];
+    const int wanted = (form.operands != KAS_NO_LOOP) + (form.operands > KAS_A_LOOP) + form.number;
+    if (r->words != 1 + wanted)
+        return kas_fail(KAS_BAD_INPUT, "%s:%d: found %d word%s behind %s; %d are expected", r->path,
+                        r->line, r->words - 1, r->words == 2 ? "" : "s", form.word, wanted);
+    if (form.operands != KAS_NO_LOOP)
+        KAS_TRY(find_loop(r, ir, nest, r->word[next++], &step->loop));
+    if (form.operands == KAS_TWO_LOOPS)
+        KAS_TRY(find_loop(r, ir, nest, r->word[next++], &step->other));
+    if (form.operands == KAS_A_LOOP_AND_AXIS) {
+        const char *axis = r->word[next++];
+        if (strlen(axis) != 1 || *axis < 'x' || *axis > 'z')
+            return bad(r, axis, "x, y or z is expected");
+        step->other = (uint8_t)(*axis - 'x');
+    }
+    return form.number ? read_number(r, r->word[next], &step->n) : KAS_OK;
+}
+
+kas_status kas_schedule_file_steps(kas_ir *ir, const kas_nest *open, const kas_schedule_file *file,
+                                   int k, kas_schedule *out)
+{
+    kas_nest nest = *open;
+    reader r = {.path = file->path, .line = file->kernel[k].line - 1};
+    for (const char *text = kas_buf_text(&file->text) + file->kernel[k].text; *text;) {
+        kas_step step;
+        text = next_line(&r, text);
+        if (r.words == 0)
+            continue;
+        if (strcmp(r.word[0], "kernel") == 0)
+            break;
+        KAS_TRY(read_step(&r, ir, &nest, &step));
+        const kas_status status = kas_nest_step(ir, &nest, step);
+        if (status != KAS_OK)
+            return kas_fail_context(status, "%s:%d", file->path, r.line);
+    }
+    *out = nest.schedule;
+    return KAS_OK;
+}

@@ -1,0 +1,49 @@
+/* A file that prescribes schedules: a program's kernels that it names have its steps in place of
+ * those that kas_schedule_default would choose.
+ *
+ *     layer layer1.0.conv1          what the program is for: the loops' sizes follow from these
+ *     device cpu
+ *     batch 2
+ *     kernel f0                     the first kernel of the forward pass; b0: of the backward pass;
+ *     fuse n h                      e0: of the epilogues
+ *     ...                           steps (sequence_text.h)
+ *
+ * `kas-gpu show --schedule` writes such files. A `#` begins a comment. Other folders include this
+ * header. */
+#ifndef KAS_JIT_SCHEDULE_SCHEDULE_FILE_H
+#define KAS_JIT_SCHEDULE_SCHEDULE_FILE_H
+
+#include "host/core/buf.h"
+#include "jit/schedule/schedule.h"
+
+enum { KAS_SCHEDULE_KERNELS = 256 };
+
+typedef struct kas_schedule_file {
+    const char *path;
+    char layer[128];
+    bool cpu;
+    int batch;
+    int kernels;
+    struct {
+        char name[16];
+        int line;    /* of its first step */
+        size_t text; /* place of that line in the file */
+    } kernel[KAS_SCHEDULE_KERNELS];
+    kas_buf text;
+} kas_schedule_file;
+
+/* Reads a file and finds its kernels; kas_schedule_file_free frees it, also after a failure. `path`
+ * must outlive it. Returns KAS_BAD_INPUT with a message that names file and line. */
+kas_status kas_schedule_file_read(const char *path, kas_schedule_file *out);
+/* The same of a text; `path` is what messages call it. */
+kas_status kas_schedule_file_parse(const char *path, const char *text, kas_schedule_file *out);
+void kas_schedule_file_free(kas_schedule_file *file);
+
+/* Returns the number of a kernel in the file, or -1. */
+int kas_schedule_file_find(const kas_schedule_file *file, const char *kernel);
+/* Reads the schedule of kernel number k for a nest that is open. Returns KAS_BAD_INPUT, or
+ * KAS_ILLEGAL for a step that is, with a message that names file and line. */
+kas_status kas_schedule_file_steps(kas_ir *ir, const kas_nest *open, const kas_schedule_file *file,
+                                   int k, kas_schedule *out);
+
+#endif

@@ -1,0 +1,109 @@
+/* A schedule is a sequence of transformations of a kernel's loop nest.
+ *
+ * A kernel computes each element of a tensor. As a loop nest, before any transformation, it is
+ *
+ *     for n, h, w, c                              its loops: the dims of what it writes
+ *         S1   s = 0
+ *         for r0, r1                              its reductions, where the value has them
+ *             S2   s += f(n, h, w, c, r0, r1)
+ *         S3   y[n, h, w, c] = g(s)
+ *
+ * (Turner, Crowley, O'Boyle, "Neural Architecture Search as Program Transformation Exploration",
+ * ASPLOS 2021, section 4, Algorithm 1). A sequence transforms the nest step by step; code is written
+ * from the nest that results, and nothing but steps changes it. kas_schedule_default chooses a
+ * sequence by rules; a file may prescribe another one (sequence_text.h).
+ *
+ * A step is legal where it keeps the order of all dependent instances of S1, S2 and S3 (section
+ * 4.1). The dependences of a nest are direction vectors over its loops (dependence.h). They are few,
+ * because a kernel reads nothing that it writes:
+ *
+ *     result   S1 -> S2 -> S3   a sum begins before it is added to, and is used when it is complete
+ *     sum      S2 -> S2         turns of a reduction, in their order; additions may be reordered,
+ *                               because they are marked associative (then the last bits may change),
+ *                               and so may maxima (then they do not); the place of a maximum may not
+ *     row      S2 -> S3         lanes of a row: each needs what all of them computed (rows.h)
+ *     walk     S2 -> S2'        columns: a walk needs what the whole of the one before found
+ *     output   S3 -> S3         two turns write one element
+ *
+ * The steps. L stands for a loop or, where that is said, for a reduction (R).
+ *
+ *     split L n        L becomes L/n and L%n inside it (strip-mining, section 4). L may be a
+ *                      reduction. n divides L's size. No order changes. Not a row, a column or an
+ *                      argument of a maximum, whose result is the number of a turn.
+ *     fuse A B         A and B, right inside A, become A*B. No order changes.
+ *     interchange A B  Two loops, or two reductions one right inside the other, change places. The
+ *                      permuted vectors must stay lexicographically positive, except those that may
+ *                      be reordered. Splits and interchanges together are tiling (section 4).
+ *     unroll L         A loop runs innermost, inside the lanes, and is unrolled: L moves inside all
+ *                      others. Or a reduction inside the lanes is unrolled.
+ *     around R         The reduction and the loop of the lanes change places, with a sum for each
+ *                      lane: S1, S2 and S3 have lane loops of their own. Illegal inside another
+ *                      reduction, each of whose turns uses the result.
+ *     lane L           L's turns are lanes: threads of a GPU's block (thread x), lanes of a vector
+ *                      of a CPU. L must carry no dependence (row: the lanes exchange values).
+ *     vthread L        Virtual threads: L's turns run in one thread, statement by statement for all
+ *                      turns, with a sum for each in registers. L must carry no dependence.
+ *     stage L n        What lanes read apart but side by side along L is first copied to a tile of n
+ *                      turns (tiles.c). L may be a reduction. Legal because the kernel does not
+ *                      write what it reads. On a CPU only: no code is generated for a GPU's shared
+ *                      memory, nor for prefetching.
+ *     lanes n          n lanes share a block; chunks of as many are a loop called `lanes`.
+ *     vectorise n      A thread has n neighbouring lanes and accesses 16 bytes at once. What is
+ *                      written must be aligned runs (wide.h).
+ *     rows L n         n turns of L share a block (thread y); chunks of as many are a loop called
+ *                      `rows`. L must carry no dependence.
+ *     serial L         L runs in order around rows and lanes, inside what was made serial before.
+ *     block L x|y|z    L is a coordinate of the block: turns may run at the same time and in any
+ *                      order. L may be `lanes` or `rows`. L must carry no dependence.
+ *     unswitch         The lanes are written twice, behind a test of whether all windows lie inside
+ *                      the image (inside.c). On a CPU only.
+ *
+ * Steps come in the order in which they are listed here, from `lane` on: what shares a block cannot
+ * be split any more. How far a GPU unrolls loops (emit/unroll.c), which values stay in registers
+ * between the loops of a row (emit/emit_kept.h) and what lanes pick (picks.c) follow from the nest and
+ * are no steps. A reduction is split over threads when a kernel is lowered (lower/reduce.c), because
+ * its parts are a tensor. */
+#ifndef KAS_JIT_SCHEDULE_SEQUENCE_H
+#define KAS_JIT_SCHEDULE_SEQUENCE_H
+
+#include <stdint.h>
+
+typedef enum kas_step_kind {
+    KAS_STEP_SPLIT,
+    KAS_STEP_FUSE,
+    KAS_STEP_INTERCHANGE,
+    KAS_STEP_UNROLL,
+    KAS_STEP_AROUND,
+    KAS_STEP_LANE,
+    KAS_STEP_VTHREAD,
+    KAS_STEP_STAGE,
+    KAS_STEP_LANES,
+    KAS_STEP_VECTORISE,
+    KAS_STEP_ROWS,
+    KAS_STEP_SERIAL,
+    KAS_STEP_BLOCK,
+    KAS_STEP_UNSWITCH,
+    KAS_STEP_KINDS
+} kas_step_kind;
+
+/* Loops are numbered: those of the nest before any step, outermost first; then the reductions; then
+ * those that steps make, in their order (a split makes the outer one first). KAS_LOOP_LANES and
+ * KAS_LOOP_ROWS are the loops over chunks of lanes and of rows. */
+enum {
+    KAS_LOOP_LANES = 254,
+    KAS_LOOP_ROWS = 253,
+    KAS_LOOP_IDS = 192,
+    KAS_SCHEDULE_STEPS = 160
+};
+
+typedef struct kas_step {
+    uint8_t kind, loop, other; /* other: of fuse and interchange; the axis of block */
+    int32_t n;
+} kas_step;
+
+typedef struct kas_schedule {
+    int steps;
+    kas_step step[KAS_SCHEDULE_STEPS];
+} kas_schedule;
+
+#endif
