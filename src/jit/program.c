@@ -11,6 +11,7 @@
 #include "jit/lower/lower.h"
 #include "jit/schedule/schedule_file.h"
 #include "jit/schedule/sequence_text.h"
+#include "jit/schedule/vary.h"
 #include "jit/schedule/wide.h"
 
 typedef struct builder {
@@ -157,9 +158,12 @@ static kas_status schedule_kernel(builder *b, int tensor, kas_ex value, const ch
     const kas_schedule_file *file = b->options->schedule_file;
     const int k = file ? kas_schedule_file_find(file, name) : -1;
     kas_schedule schedule;
+    const uint64_t seed = b->options->schedule_seed;
+    kas_rng rng = kas_rng_make(seed, KAS_PURPOSE_TEST, (uint64_t)tensor);
     KAS_TRY(kas_nest_open(&b->ir, tensor, value, nest));
-    KAS_TRY(k < 0 ? kas_schedule_default(&b->ir, nest, &schedule)
-                  : kas_schedule_file_steps(&b->ir, nest, file, k, &schedule));
+    KAS_TRY(k >= 0 ? kas_schedule_file_steps(&b->ir, nest, file, k, &schedule)
+            : seed ? kas_schedule_vary(&b->ir, nest, &rng, &schedule)
+                   : kas_schedule_default(&b->ir, nest, &schedule));
     const kas_status status = kas_schedule_apply(&b->ir, &schedule, nest);
     if (status != KAS_OK)
         return k < 0 ? status : kas_fail_context(status, "%s: kernel %s", file->path, name);
@@ -177,7 +181,8 @@ static kas_status write_kernel(builder *b, int tensor, kas_ex value, kas_operati
     kas_nest nest;
     int args[KAS_MAX_LAUNCH_ARGS];
     KAS_TRY(ir->status);
-    KAS_TRY(schedule_kernel(b, tensor, value, op->function + strlen(b->program->prefix) + 1, &nest));
+    KAS_TRY(
+        schedule_kernel(b, tensor, value, op->function + strlen(b->program->prefix) + 1, &nest));
     KAS_TRY(kas_nest_prove_bounds(ir, &nest));
     op->kind = KAS_OPERATION_LAUNCH;
     memcpy(op->grid, nest.grid, sizeof op->grid);
@@ -351,10 +356,11 @@ static kas_status check_prescribed(const builder *b)
     const kas_schedule_file *file = b->options->schedule_file;
     for (int k = 0; file && k < file->kernels; k++)
         if (!b->prescribed[k])
-            return kas_fail(KAS_BAD_INPUT,
-                            "%s:%d: found kernel \"%s\", which is none of this program's: these are "
-                            "f0, f1, ... and b0, b1, ..., without the library's convolutions",
-                            file->path, file->kernel[k].line - 1, file->kernel[k].name);
+            return kas_fail(
+                KAS_BAD_INPUT,
+                "%s:%d: found kernel \"%s\", which is none of this program's: these are "
+                "f0, f1, ... and b0, b1, ..., without the library's convolutions",
+                file->path, file->kernel[k].line - 1, file->kernel[k].name);
     return KAS_OK;
 }
 

@@ -22,6 +22,27 @@ code=0
 "$kas" check "$dir/out" 2>/dev/null || code=$?
 [ $code = 3 ]
 
+# Schedules: what is printed can be prescribed; a step more is taken, changes no value and may change bits; mistakes name
+# their line.
+scheduled() { "$kas" check kernels/involution.json --net resnet20 --input 3x8x8 --device cpu --directions 0 --schedule "$1"; }
+"$kas" show kernels/involution.json --net resnet20 --input 3x8x8 --layer layer2.0.conv1 --schedule cpu --batch 2 >"$dir/s.txt"
+grep -q '^layer layer2.0.conv1$' "$dir/s.txt"
+scheduled "$dir/s.txt" >"$dir/out"
+grep -q ' layer2.0.conv1 .* ok, bits as by the default schedules$' "$dir/out"
+printf '%s\n' 'layer layer1.0.conv1' 'device cpu' 'batch 2' 'kernel f3 # a window' 'lane c0' 'serial n' 'serial h' 'block w x' >"$dir/own.txt"
+scheduled "$dir/own.txt" >"$dir/out"
+grep -q ' ok, bits ' "$dir/out"
+refused() { # step message
+    code=0
+    { cat "$dir/own.txt" && echo "$1"; } >"$dir/bad.txt"
+    scheduled "$dir/bad.txt" >"$dir/out" 2>"$dir/err" || code=$?
+    [ $code != 0 ] && [ $code -lt 100 ]
+    grep -q "$2" "$dir/err"
+}
+refused 'block r0 y' 'bad.txt:9: block r0 y: illegal: dependence S2 -> S2'
+refused 'block q y' 'bad.txt:9: found "q"; the loops here are'
+refused 'kernel f77' 'bad.txt:9: found kernel "f77"'
+
 for kind in cuda cpu; do
     "$kas" show kernels/involution.json --net resnet20 --source $kind >"$dir/$kind.c"
     grep -q 'KAS_KERNEL(k0_f' "$dir/$kind.c"

@@ -13,6 +13,7 @@
 #include "host/core/buf.h"
 #include "jit/emit/emit.h"
 #include "jit/schedule/nest.h"
+#include "support/schedule.h"
 
 static kas_ir ir;
 
@@ -45,7 +46,7 @@ static kas_status schedule_shifted(int64_t channels, int by, bool clamped, kas_n
             at = kas_ix_clamp(&ir, at, 0, 3);
         address = kas_ix_add(&ir, address, kas_ix_scale(&ir, at, ir.tensor[x].stride[d]));
     }
-    assert_int_equal(kas_schedule_kernel(&ir, y, kas_ex_load(&ir, x, address), nest), KAS_OK);
+    assert_int_equal(schedule_kernel(&ir, y, kas_ex_load(&ir, x, address), nest), KAS_OK);
     return kas_nest_prove_bounds(&ir, nest);
 }
 
@@ -83,7 +84,7 @@ static void test_lanes(void **state)
                              kas_ix_div(&ir, kas_ix_var(&ir, v[3]), 2)};
     const kas_ex value = kas_ex_binary(&ir, KAS_FN_MUL, kas_ex_load(&ir, x, at),
                                        kas_ex_load(&ir, s, kas_ix_flatten(&ir, 3, small, group)));
-    assert_int_equal(kas_schedule_kernel(&ir, y, value, &nest), KAS_OK);
+    assert_int_equal(schedule_kernel(&ir, y, value, &nest), KAS_OK);
     assert_int_equal(kas_nest_prove_bounds(&ir, &nest), KAS_OK);
     int64_t coeff;
     assert_true(kas_ix_coeff(&ir, nest.store, nest.lane, &coeff));
@@ -107,7 +108,7 @@ static void test_inner(void **state)
     const kas_ex value =
         kas_ex_binary(&ir, KAS_FN_ADD, kas_ex_load(&ir, x, kas_ix_flatten(&ir, 2, small, at)),
                       kas_ex_index(&ir, kas_ix_var(&ir, v[2])));
-    assert_int_equal(kas_schedule_kernel(&ir, y, value, &nest), KAS_OK);
+    assert_int_equal(schedule_kernel(&ir, y, value, &nest), KAS_OK);
     assert_int_equal(kas_nest_prove_bounds(&ir, &nest), KAS_OK);
     assert_true(nest.inner >= 0);
     assert_int_equal(ir.var_size[nest.inner], 3);
@@ -148,7 +149,7 @@ static void test_split(void **state)
     const kas_ix c = kas_ix_var(&ir, ir.tensor[y].var[0]);
     const kas_ix address =
         kas_ix_add(&ir, kas_ix_scale(&ir, kas_ix_mod(&ir, c, 4), 16), kas_ix_div(&ir, c, 4));
-    assert_int_equal(kas_schedule_kernel(&ir, y, kas_ex_load(&ir, x, address), &nest), KAS_OK);
+    assert_int_equal(schedule_kernel(&ir, y, kas_ex_load(&ir, x, address), &nest), KAS_OK);
     assert_int_equal(kas_nest_prove_bounds(&ir, &nest), KAS_OK);
     assert_int_equal(nest.loops, 2);
     kas_buf text = {0};
@@ -203,7 +204,7 @@ static void test_count(void **state)
         kas_ex_reduce(&ir, KAS_FN_REDUCE_SUM, k, kas_ex_binary(&ir, KAS_FN_MUL, value, value));
     double flops, bytes;
     kas_effort effort;
-    assert_int_equal(kas_schedule_kernel(&ir, y, dot, &nest), KAS_OK);
+    assert_int_equal(schedule_kernel(&ir, y, dot, &nest), KAS_OK);
     assert_int_equal(kas_nest_count(&ir, &nest, &flops, &bytes, &effort), KAS_OK);
     assert_true(flops == 8 * 4);
     assert_true(bytes == 4 * (8 * 4 + 8));
@@ -235,7 +236,7 @@ static kas_effort count_apart(int64_t lanes, int64_t stride, bool swap)
         swap ? kas_ex_load(&ir, x, i)
              : kas_ex_reduce(&ir, KAS_FN_REDUCE_SUM, k,
                              kas_ex_unary(&ir, KAS_FN_EXP, kas_ex_load(&ir, x, at)));
-    assert_int_equal(kas_schedule_kernel(&ir, y, value, &nest), KAS_OK);
+    assert_int_equal(schedule_kernel(&ir, y, value, &nest), KAS_OK);
     if (swap)
         nest.store = kas_ix_scale(&ir, i, stride);
     assert_int_equal(kas_nest_count(&ir, &nest, &flops, &bytes, &effort), KAS_OK);

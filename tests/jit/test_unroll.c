@@ -10,6 +10,7 @@
 
 #include "host/core/buf.h"
 #include "jit/emit/emit.h"
+#include "support/schedule.h"
 
 enum { IMAGE = 16 };
 
@@ -39,7 +40,7 @@ static void emit_window(int64_t window, int64_t apart, int64_t channels, kas_buf
         kas_ex_reduce(&ir, KAS_FN_REDUCE_SUM, i, kas_ex_reduce(&ir, KAS_FN_REDUCE_SUM, j, product));
     kas_nest nest;
     int args[KAS_MAX_LAUNCH_ARGS], count;
-    assert_int_equal(kas_schedule_kernel(&ir, y, sum, &nest), KAS_OK);
+    assert_int_equal(schedule_kernel(&ir, y, sum, &nest), KAS_OK);
     assert_int_equal(kas_emit_kernel(&ir, &nest, "k", text, args, &count), KAS_OK);
     kas_ir_free(&ir);
 }

@@ -12,6 +12,7 @@
 #include "host/core/random.h"
 #include "jit/emit/emit.h"
 #include "jit/schedule/wide.h"
+#include "support/schedule.h"
 
 static kas_ir ir;
 
@@ -148,7 +149,7 @@ static void emit(int64_t channels, int by, kas_buf *text, int *width, kas_access
     const kas_ex load = kas_ex_load(&ir, x, kas_ix_flatten(&ir, 3, from, at));
     kas_nest nest;
     int args[KAS_MAX_LAUNCH_ARGS], count;
-    assert_int_equal(kas_schedule_kernel(&ir, y, kas_ex_binary(&ir, KAS_FN_MUL, load, load), &nest),
+    assert_int_equal(schedule_kernel(&ir, y, kas_ex_binary(&ir, KAS_FN_MUL, load, load), &nest),
                      KAS_OK);
     assert_int_equal(kas_nest_prove_bounds(&ir, &nest), KAS_OK);
     assert_int_equal(kas_nest_accessed(&ir, &nest, accessed), KAS_OK);

@@ -211,7 +211,8 @@ static kas_status build_programs(const kas_kernel *kernel, const kas_target *tar
             .prefix = prefix,
             .epilogue = epilogue,
             .epilogues = epilogues,
-            .schedule_file = o->schedule_file};
+            .schedule_file = o->schedule_file,
+            .schedule_seed = o->schedule_seed ? o->schedule_seed + (uint64_t)i : 0};
         KAS_TRY(kas_program_build(kernel, &target[i], &binding[i], &options, &program[i]));
     }
     KAS_TRY(kas_programs_share(program, count));

@@ -88,9 +88,10 @@ typedef struct kas_agree_options {
     kas_dtype dtype;
     kas_linear_policy linear_policy;
     const float *gain; /* [count] factors of the outputs; NULL: 1 */
-    /* Schedules of kernels, for one target and a batch that is not cut into pieces (program.h); NULL:
-     * the default ones */
+    /* Schedules of kernels, for one target and a batch that is not cut into pieces (program.h);
+     * NULL: the default ones */
     const struct kas_schedule_file *schedule_file;
+    uint64_t schedule_seed; /* not 0: target i has schedules drawn by this number + i (program.h) */
 } kas_agree_options;
 
 static inline float kas_agree_gain(const kas_agree_options *options, int target)

@@ -176,7 +176,9 @@ typedef struct kas_program {
     kas_epilogue *epilogue;         /* [epilogues] */
     kas_operation *epilogue_kernel; /* [epilogues] */
     char *source;                   /* dialect text without the prelude; owned */
-    char *schedules; /* of all kernels, as text (schedule/sequence_text.h); NULL: not asked for; owned */
+    /* The schedules of all kernels as text (schedule/sequence_text.h), where they were asked for;
+     * owned */
+    char *schedules;
 } kas_program;
 
 /* Decides which linear operators are loops of our own and which are a library's convolutions: by
@@ -219,6 +221,8 @@ typedef struct kas_program_options {
     /* Schedules of some kernels, in place of the default ones (schedule/schedule_file.h); NULL */
     const struct kas_schedule_file *schedule_file;
     bool list_schedules; /* the program gets `schedules` */
+    /* Not 0: schedules of the other kernels are drawn at random by this number (schedule/vary.h) */
+    uint64_t schedule_seed;
 } kas_program_options;
 
 /* Lowers a kernel at a target; kas_program_free frees the result. Returns KAS_ILLEGAL or

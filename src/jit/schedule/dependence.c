@@ -2,9 +2,9 @@
 
 #include <stdlib.h>
 
-/* Returns whether turns of a loop write different elements: what other loops add to the address with
- * smaller strides is less than the loop's own stride. A loop inside an atom is a digit of a loop
- * that was fused, and the step that fused it left the addresses as they were. */
+/* Returns whether turns of a loop write different elements: what other loops add to the address
+ * with smaller strides is less than the loop's own stride. A loop inside an atom is a digit of a
+ * loop that was fused, and the step that fused it left the addresses as they were. */
 static bool writes_apart(const kas_ir *ir, kas_ix store, int var)
 {
     const kas_ix_sum *s = kas_ix_get(ir, store);
@@ -82,8 +82,8 @@ static void see_reduction(void *context, kas_ex e, const kas_ex_node *node)
         *direction_at(d, node->var) = '*';
 }
 
-kas_status kas_nest_dependences(const kas_ir *ir, const kas_nest *nest, kas_dependence *out, int room,
-                                int *count)
+kas_status kas_nest_dependences(const kas_ir *ir, const kas_nest *nest, kas_dependence *out,
+                                int room, int *count)
 {
     listing l = {.own = nest->loops, .out = out, .room = room};
     KAS_TRY(kas_masks_init(&l.masks, ir, nest->value, nest->loops, nest->loop));

@@ -30,8 +30,8 @@ kas_dependence_kind kas_nest_carries(const kas_ir *ir, const kas_nest *nest, int
 
 /* Lists the dependences; out[0..*count), at most `room`, of which there is one for each loop and
  * reduction that carries one. */
-kas_status kas_nest_dependences(const kas_ir *ir, const kas_nest *nest, kas_dependence *out, int room,
-                                int *count);
+kas_status kas_nest_dependences(const kas_ir *ir, const kas_nest *nest, kas_dependence *out,
+                                int room, int *count);
 /* Returns the place of the first dependence whose vector is no longer lexicographically positive
  * once variables a and b change places, and that may not be reordered; -1 where there is none. */
 int kas_dependence_reversed(const kas_dependence *list, int count, int a, int b);

@@ -318,7 +318,8 @@ static void see_reduction(counter *c, kas_ex e, const kas_ex_node *node, uint64_
 static void see_before(void *context, kas_ex e, const kas_ex_node *node)
 {
     counter *c = context;
-    for (const kas_ex_node *r = node; r->kind == KAS_EX_REDUCE && kas_nest_is_long(c->ir, c->nest, e);
+    for (const kas_ex_node *r = node;
+         r->kind == KAS_EX_REDUCE && kas_nest_is_long(c->ir, c->nest, e);
          r = kas_ex_get(c->ir, r->a[0]))
         c->around |= UINT64_C(1) << kas_masks_index(&c->masks, r->var);
     if (node->kind != KAS_EX_GUARD || kas_masks_ix(&c->masks, node->ix) & c->lane)

@@ -243,8 +243,8 @@ static kas_status consider(void *context, kas_nest trial)
     return KAS_OK;
 }
 
-static kas_status look_at(kas_ir *ir, kas_nest trial, int lane, bool keeps,
-                          kas_lanes_visitor *see, void *context)
+static kas_status look_at(kas_ir *ir, kas_nest trial, int lane, bool keeps, kas_lanes_visitor *see,
+                          void *context)
 {
     const int inner = keeps ? -1 : inner_loop(ir, &trial, lane);
     KAS_TRY(kas_nest_step_on(ir, &trial, KAS_STEP_LANE, lane, 0));

@@ -119,9 +119,8 @@ static kas_status place_block(kas_ir *ir, kas_nest *nest, int var, int axis)
     const int id = var == KAS_AXIS_LANES  ? KAS_LOOP_LANES
                    : var == KAS_AXIS_ROWS ? KAS_LOOP_ROWS
                                           : kas_nest_id_of(nest, var);
-    return kas_nest_step(ir, nest,
-                         (kas_step){.kind = KAS_STEP_BLOCK, .loop = (uint8_t)id,
-                                    .other = (uint8_t)axis});
+    return kas_nest_step(
+        ir, nest, (kas_step){.kind = KAS_STEP_BLOCK, .loop = (uint8_t)id, .other = (uint8_t)axis});
 }
 
 /* Assigns grid axes by falling size; what does not fit becomes a serial loop. */
@@ -157,9 +156,8 @@ static kas_status place_width(kas_ir *ir, kas_nest *nest)
     if (nest->column >= 0 && ir->var_size[nest->column] * width > KAS_COLUMN_KEPT &&
         ir->var_size[nest->column] <= KAS_COLUMN_KEPT)
         width = 1; /* its registers then hold a column */
-    return width == 1
-               ? KAS_OK
-               : kas_nest_step(ir, nest, (kas_step){.kind = KAS_STEP_VECTORISE, .n = width});
+    return width == 1 ? KAS_OK
+                      : kas_nest_step(ir, nest, (kas_step){.kind = KAS_STEP_VECTORISE, .n = width});
 }
 
 /* Chooses the number of lanes of a block: what L1 holds, when they touch more than their own
@@ -410,8 +408,8 @@ static kas_status place_reductions(kas_ir *ir, kas_nest *nest)
         status = kas_ex_visit(ir, nest->value, see_chain, &c);
     for (int i = c.masks.vars - 1; i >= nest->loops && status == KAS_OK; i--)
         if (!c.is_inner[i] && !(c.is_long[i] && c.in_lanes[i]))
-            status = kas_nest_step_on(
-                ir, nest, c.is_long[i] ? KAS_STEP_AROUND : KAS_STEP_UNROLL, c.masks.var[i], 0);
+            status = kas_nest_step_on(ir, nest, c.is_long[i] ? KAS_STEP_AROUND : KAS_STEP_UNROLL,
+                                      c.masks.var[i], 0);
     kas_masks_free(&c.masks);
     return status;
 }
@@ -447,12 +445,4 @@ kas_status kas_schedule_default(kas_ir *ir, const kas_nest *open, kas_schedule *
         KAS_TRY(kas_nest_step(ir, &nest, (kas_step){.kind = KAS_STEP_UNSWITCH}));
     *out = nest.schedule;
     return ir->status;
-}
-
-kas_status kas_schedule_kernel(kas_ir *ir, int tensor, kas_ex value, kas_nest *out)
-{
-    kas_schedule schedule;
-    KAS_TRY(kas_nest_open(ir, tensor, value, out));
-    KAS_TRY(kas_schedule_default(ir, out, &schedule));
-    return kas_schedule_apply(ir, &schedule, out);
 }

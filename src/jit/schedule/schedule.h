@@ -74,7 +74,7 @@ typedef struct kas_nest {
     kas_schedule schedule;
     int opened, bases, ids, var_of[KAS_LOOP_IDS];
     uint8_t state[KAS_LOOP_IDS]; /* kas_loop_state */
-    kas_step_kind last;          /* step from `lane` on; what comes after it has a place behind it */
+    kas_step_kind last; /* step from `lane` on; what comes after it has a place behind it */
 } kas_nest;
 
 /* What steps made of a loop or reduction: nothing (then a reduction is a loop inside the lanes); it
@@ -96,8 +96,6 @@ kas_status kas_schedule_default(kas_ir *ir, const kas_nest *open, kas_schedule *
 /* Takes all steps of a schedule on an open nest and completes it. Returns KAS_ILLEGAL where a step is
  * illegal or a loop was given no place. */
 kas_status kas_schedule_apply(kas_ir *ir, const kas_schedule *schedule, kas_nest *nest);
-/* Opens the nest of a kernel and schedules it by default. */
-kas_status kas_schedule_kernel(kas_ir *ir, int tensor, kas_ex value, kas_nest *out);
 
 /* Returns whether an index is within its guard or clamp wherever the kernel's `inside` holds. */
 bool kas_nest_covers(const kas_ir *ir, const kas_nest *nest, kas_ix ix);

@@ -51,8 +51,10 @@ static kas_status read_number(const reader *r, const char *word, int32_t *n)
 
 static kas_status add_kernel(const reader *r, const char *rest, kas_schedule_file *out)
 {
-    if (strlen(r->word[1]) >= sizeof out->kernel->name || kas_schedule_file_find(out, r->word[1]) >= 0)
-        return bad(r, r->word[1], "a kernel that does not stand above already is expected, like f0");
+    if (strlen(r->word[1]) >= sizeof out->kernel->name ||
+        kas_schedule_file_find(out, r->word[1]) >= 0)
+        return bad(r, r->word[1],
+                   "a kernel that does not stand above already is expected, like f0");
     if (out->kernels == KAS_SCHEDULE_KERNELS)
         return bad(r, r->word[1], "a file has at most 256 kernels");
     snprintf(out->kernel[out->kernels].name, sizeof out->kernel->name, "%s", r->word[1]);
@@ -73,8 +75,9 @@ static kas_status read_head(const reader *r, kas_schedule_file *out)
     if (strcmp(r->word[0], "device") != 0)
         return bad(r, r->word[0], "layer, device, batch or kernel is expected");
     out->cpu = strcmp(r->word[1], "cpu") == 0;
-    return out->cpu || strcmp(r->word[1], "cuda") == 0 ? KAS_OK
-                                                       : bad(r, r->word[1], "cpu or cuda is expected");
+    return out->cpu || strcmp(r->word[1], "cuda") == 0
+               ? KAS_OK
+               : bad(r, r->word[1], "cpu or cuda is expected");
 }
 
 static kas_status parse(kas_schedule_file *out)
@@ -89,11 +92,12 @@ static kas_status parse(kas_schedule_file *out)
             return bad(&r, r.word[0], "layer, device, batch or kernel and one word are expected");
         KAS_TRY(is_kernel ? add_kernel(&r, text, out) : read_head(&r, out));
     }
-    return out->layer[0] && out->batch ? KAS_OK
-                                       : kas_fail(KAS_BAD_INPUT,
-                                                  "%s: layer, device and batch are expected in front "
-                                                  "of the first kernel",
-                                                  out->path);
+    return out->layer[0] && out->batch
+               ? KAS_OK
+               : kas_fail(KAS_BAD_INPUT,
+                          "%s: layer, device and batch are expected in front "
+                          "of the first kernel",
+                          out->path);
 }
 
 kas_status kas_schedule_file_parse(const char *path, const char *text, kas_schedule_file *out)
@@ -127,8 +131,8 @@ int kas_schedule_file_find(const kas_schedule_file *file, const char *kernel)
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 /* Finds a loop by its name, which must be one of those that the nest has by now. */
-static kas_status find_loop(const reader *r, const kas_ir *ir, const kas_nest *nest, const char *name,
-                            uint8_t *loop)
+static kas_status find_loop(const reader *r, const kas_ir *ir, const kas_nest *nest,
+                            const char *name, uint8_t *loop)
 {
     kas_buf known = {0}, one = {0};
     bool found = false;

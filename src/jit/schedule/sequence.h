@@ -58,8 +58,8 @@
  *     unswitch         The lanes are written twice, behind a test of whether all windows lie inside
  *                      the image (inside.c). On a CPU only.
  *
- * Steps come in the order in which they are listed here, from `lane` on: what shares a block cannot
- * be split any more. How far a GPU unrolls loops (emit/unroll.c), which values stay in registers
+ * From `lane` on, steps come in the order in which they are listed here, a loop's unroll beside
+ * vthread and serial beside block: what shares a block cannot be split any more. How far a GPU unrolls loops (emit/unroll.c), which values stay in registers
  * between the loops of a row (emit/emit_kept.h) and what lanes pick (picks.c) follow from the nest and
  * are no steps. A reduction is split over threads when a kernel is lowered (lower/reduce.c), because
  * its parts are a tensor. */
@@ -89,12 +89,7 @@ typedef enum kas_step_kind {
 /* Loops are numbered: those of the nest before any step, outermost first; then the reductions; then
  * those that steps make, in their order (a split makes the outer one first). KAS_LOOP_LANES and
  * KAS_LOOP_ROWS are the loops over chunks of lanes and of rows. */
-enum {
-    KAS_LOOP_LANES = 254,
-    KAS_LOOP_ROWS = 253,
-    KAS_LOOP_IDS = 192,
-    KAS_SCHEDULE_STEPS = 160
-};
+enum { KAS_LOOP_LANES = 254, KAS_LOOP_ROWS = 253, KAS_LOOP_IDS = 192, KAS_SCHEDULE_STEPS = 160 };
 
 typedef struct kas_step {
     uint8_t kind, loop, other; /* other: of fuse and interchange; the axis of block */

@@ -11,9 +11,9 @@ enum {
     MOST_INNER = 16,       /* turns of a loop inside the lanes */
     MOST_DEPENDENCES = 64, /* that are listed */
     MOST_LANES = 1024,
-    TILE_LANES = 8,        /* fewest; kas_tile_fill transposes as many */
-    TILE_TURNS = 64,       /* KAS_TILE_TURNS of tile.h */
-    TILE_BYTES = 1 << 16,  /* of all tiles of a block */
+    TILE_LANES = 8,       /* fewest; kas_tile_fill transposes as many */
+    TILE_TURNS = 64,      /* KAS_TILE_TURNS of tile.h */
+    TILE_BYTES = 1 << 16, /* of all tiles of a block */
     GRID_YZ = 65535
 };
 
@@ -24,8 +24,7 @@ static kas_status refuse(const kas_ir *ir, const kas_nest *nest, kas_step step, 
 {
     kas_buf text = {0};
     kas_step_print(ir, nest, step, &text);
-    const kas_status status =
-        kas_fail(KAS_ILLEGAL, "%s: illegal: %s", kas_buf_text(&text), reason);
+    const kas_status status = kas_fail(KAS_ILLEGAL, "%s: illegal: %s", kas_buf_text(&text), reason);
     kas_buf_free(&text);
     return status;
 }
@@ -256,15 +255,18 @@ void kas_nest_set_threads(kas_nest *nest)
     const int64_t threads = nest->lanes / nest->width;
     const int64_t warps = (threads + WARP - 1) / WARP * WARP;
     const bool short_rows = threads < WARP && (nest->width > 1 || nest->rows >= 0);
-    nest->block[0] = (unsigned)(short_rows ? threads : warps < KAS_MAX_BLOCK ? warps : KAS_MAX_BLOCK);
+    nest->block[0] = (unsigned)(short_rows              ? threads
+                                : warps < KAS_MAX_BLOCK ? warps
+                                                        : KAS_MAX_BLOCK);
     if (nest->row) {
         nest->block[0] = 1;
         while (nest->block[0] < WARP && nest->block[0] * nest->width < nest->lanes)
             nest->block[0] *= 2;
     }
     const int64_t room = KAS_MAX_BLOCK / nest->block[0];
-    nest->block[1] =
-        (unsigned)(nest->rows < 0 ? 1 : nest->block_rows < room ? nest->block_rows : room);
+    nest->block[1] = (unsigned)(nest->rows < 0            ? 1
+                                : nest->block_rows < room ? nest->block_rows
+                                                          : room);
     nest->block[2] = 1;
 }
 
@@ -324,10 +326,10 @@ static kas_status place_axis(const kas_ir *ir, kas_nest *nest, kas_step step)
 
 static kas_status place_lanes(const kas_ir *ir, kas_nest *nest, kas_step step)
 {
-    if (step.n < 1 || step.n > extent_of(ir, nest) ||
-        (nest->row && step.n != extent_of(ir, nest)))
+    if (step.n < 1 || step.n > extent_of(ir, nest) || (nest->row && step.n != extent_of(ir, nest)))
         return refuse(ir, nest, step,
-                      nest->row ? "a row's lanes share a block" : "a block has 1 lane to all of them");
+                      nest->row ? "a row's lanes share a block"
+                                : "a block has 1 lane to all of them");
     nest->lanes = step.n;
     return KAS_OK;
 }
@@ -347,12 +349,14 @@ static kas_status stage(kas_ir *ir, kas_nest *nest, kas_step step)
     if (!ir->cpu)
         return refuse(ir, nest, step, "no code is generated for a GPU's shared memory");
     if (nest->lane < 0 || nest->column >= 0 || nest->row || nest->lanes < TILE_LANES)
-        return refuse(ir, nest, step, "there are fewer than 8 lanes, or they are a row or a column");
+        return refuse(ir, nest, step,
+                      "there are fewer than 8 lanes, or they are a row or a column");
     const kas_nest open = *nest;
     nest->turned = var_of(nest, step.loop);
     nest->turns = step.n;
     const int64_t size = ir->var_size[nest->turned];
-    if (size % step.n || (place_in(nest, nest->turned) < 0 && size != step.n) || step.n > TILE_TURNS)
+    if (size % step.n || (place_in(nest, nest->turned) < 0 && size != step.n) ||
+        step.n > TILE_TURNS)
         return refuse(ir, nest, step,
                       "a tile has at most 64 turns, which divide the loop's; of a reduction it has "
                       "all");
@@ -441,10 +445,10 @@ static kas_step_kind rank_of(const kas_nest *nest, kas_step step)
 {
     const bool reduction = step.kind == KAS_STEP_AROUND ||
                            (step.kind == KAS_STEP_UNROLL && !places_a_loop(nest, step));
-    return reduction                        ? nest->last
-           : step.kind == KAS_STEP_UNROLL   ? KAS_STEP_VTHREAD
-           : step.kind == KAS_STEP_BLOCK    ? KAS_STEP_SERIAL
-                                            : (kas_step_kind)step.kind;
+    return reduction                      ? nest->last
+           : step.kind == KAS_STEP_UNROLL ? KAS_STEP_VTHREAD
+           : step.kind == KAS_STEP_BLOCK  ? KAS_STEP_SERIAL
+                                          : (kas_step_kind)step.kind;
 }
 
 kas_status kas_nest_step(kas_ir *ir, kas_nest *nest, kas_step step)
@@ -467,9 +471,10 @@ kas_status kas_nest_step(kas_ir *ir, kas_nest *nest, kas_step step)
     }
     const kas_step_kind rank = rank_of(nest, step);
     if (rank < nest->last)
-        return refuse(ir, nest, step,
-                      "the order is lane, unroll or vthread of a loop, stage, lanes, vectorise, rows, "
-                      "serial and block, unswitch");
+        return refuse(
+            ir, nest, step,
+            "the order is lane, unroll or vthread of a loop, stage, lanes, vectorise, rows, "
+            "serial and block, unswitch");
     KAS_TRY(place(ir, nest, step));
     nest->last = rank > nest->last ? rank : nest->last;
     kas_nest_set_threads(nest);
@@ -492,8 +497,9 @@ static kas_status unplaced(const kas_ir *ir, const kas_nest *nest, const char *w
     if (id >= 0)
         kas_loop_print(ir, nest, id, &name);
     const kas_status status =
-        kas_fail(KAS_ILLEGAL, "%s%s has no place: a step must make it a lane, rows, serial, a "
-                              "coordinate of the block, or run it inside the lanes",
+        kas_fail(KAS_ILLEGAL,
+                 "%s%s has no place: a step must make it a lane, rows, serial, a "
+                 "coordinate of the block, or run it inside the lanes",
                  what, kas_buf_text(&name));
     kas_buf_free(&name);
     return status;
@@ -512,7 +518,9 @@ static kas_status check_complete(const kas_ir *ir, const kas_nest *nest)
         rows &= nest->axis_var[i] != KAS_AXIS_ROWS;
     }
     if (lanes || rows)
-        return unplaced(ir, nest, lanes ? "the loop over chunks of `lanes`" : "the loop over chunks of `rows`", -1);
+        return unplaced(
+            ir, nest, lanes ? "the loop over chunks of `lanes`" : "the loop over chunks of `rows`",
+            -1);
     if (place_in(nest, nest->turned) >= 0 && nest->rows != nest->turned)
         return unplaced(ir, nest, "the loop along which tiles are read must be rows; loop ",
                         kas_nest_id_of(nest, nest->turned));
@@ -527,10 +535,11 @@ static kas_status check_complete(const kas_ir *ir, const kas_nest *nest)
     for (int i = 0; i < nest->ids; i++)
         kept |= nest->state[i] == KAS_LOOP_AROUND;
     if (kept && nest->lanes > (int64_t)KAS_MAX_BLOCK * nest->width)
-        return kas_fail(KAS_ILLEGAL,
-                        "lanes %lld: illegal: lanes that keep a sum from turn to turn have a thread "
-                        "each, and a block has at most %d",
-                        (long long)nest->lanes, KAS_MAX_BLOCK);
+        return kas_fail(
+            KAS_ILLEGAL,
+            "lanes %lld: illegal: lanes that keep a sum from turn to turn have a thread "
+            "each, and a block has at most %d",
+            (long long)nest->lanes, KAS_MAX_BLOCK);
     return KAS_OK;
 }
 

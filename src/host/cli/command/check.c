@@ -63,7 +63,8 @@ static const struct argp_option option_list[] = {
     {"seed", 's', "S", 0, "Seed of the sampled kernels and of the inputs (default 0)", 0},
     {"nvrtc", KEY_NVRTC, 0, 0, "Also compile everything by NVRTC for sm_80 and sm_90", 0},
     {"schedule", KEY_SCHEDULE, "FILE", 0,
-     "Check one kernel with the schedules of a file that show --schedule has written, at its layer, "
+     "Check one kernel with the schedules of a file that show --schedule has written, at its "
+     "layer, "
      "batch and device, also against the bits that the default schedules give",
      0},
     {"precision", KEY_PRECISION, "P", 0,
@@ -171,7 +172,7 @@ static void tell_verdict(const checker *c, const kas_agreement *a)
         printf(" (float32 rounding alone: %.1e)", a->rounding);
     if (c->o->schedule)
         printf(", bits %s", c->same_bits ? "as by the default schedules"
-                                          : "other than by the default schedules");
+                                         : "other than by the default schedules");
     printf("%s\n", a->draws > 1 ? " (inputs drawn again)" : "");
 }
 
@@ -342,7 +343,7 @@ static kas_status check_shapes(checker *c, const kas_kernel *kernel, const char 
 }
 
 /* Checks a kernel. One that cannot be lowered, compiled or run counts as a failure of that kernel,
- * and the next one is checked. */
+ * and the next one is checked; a schedule file with a mistake ends the command. */
 static kas_status check_kernel(checker *c, const kas_kernel *kernel, const char *name,
                                const kas_check_shapes *s)
 {
@@ -350,7 +351,7 @@ static kas_status check_kernel(checker *c, const kas_kernel *kernel, const char 
     c->kernels++;
     kas_print_flush();
     if (status == KAS_OK || status == KAS_NO_MEMORY || status == KAS_DEVICE_LOST ||
-        status == KAS_MACHINE)
+        status == KAS_MACHINE || c->o->schedule)
         return status;
     c->failures++;
     kas_warn("%s: %s", name, kas_error());
@@ -402,13 +403,11 @@ static kas_status check_scheduled(checker *c, const kas_replacement *r)
         t++;
     const kas_kernel *kernel = t < c->count ? kas_replacement_kernel(r, t) : NULL;
     if (!kernel)
-        return kas_fail(KAS_BAD_INPUT, "%s: layer %s is no replaced convolution of %s", c->o->schedule,
-                        c->schedule.layer, c->net->file);
+        return kas_fail(KAS_BAD_INPUT, "%s: layer %s is no replaced convolution of %s",
+                        c->o->schedule, c->schedule.layer, c->net->file);
     float gain = kas_replacement_gain(r, t);
-    const kas_check_shapes s = {.target = &c->targets[t],
-                                .binding = &r->solution.binding[t],
-                                .gain = &gain,
-                                .count = 1};
+    const kas_check_shapes s = {
+        .target = &c->targets[t], .binding = &r->solution.binding[t], .gain = &gain, .count = 1};
     KAS_TRY(kas_kernel_name(kernel, name));
     return check_kernel(c, kernel, name, &s);
 }

@@ -1,0 +1,178 @@
+#include "jit/schedule/vary.h"
+
+#include "jit/schedule/nest.h"
+#include "jit/schedule/wide.h"
+
+enum { MOST_LANES = 1024, MOST_CHANGES = 4, AXES = 3 };
+
+typedef struct varying {
+    kas_ir *ir;
+    kas_nest nest;
+    kas_rng *rng;
+} varying;
+
+static bool one_in(varying *v, uint32_t n)
+{
+    return kas_rng_below(v->rng, n) == 0;
+}
+
+/* Takes a step if it is legal. Only faults are failures. */
+static kas_status try_step(varying *v, kas_step_kind kind, int loop, int other, int64_t n,
+                           bool *taken)
+{
+    kas_nest next = v->nest;
+    const bool quiet = kas_quiet(true);
+    const kas_status status = kas_nest_step(v->ir, &next,
+                                            (kas_step){.kind = (uint8_t)kind,
+                                                       .loop = (uint8_t)loop,
+                                                       .other = (uint8_t)other,
+                                                       .n = (int32_t)n});
+    kas_quiet(quiet);
+    *taken = status == KAS_OK;
+    if (*taken)
+        v->nest = next;
+    return status == KAS_ILLEGAL ? KAS_OK : status;
+}
+
+/* Returns a loop or reduction that no step has replaced, or -1 where `first` and what follows it is
+ * nothing. */
+static int any_loop(varying *v, int first)
+{
+    int list[KAS_LOOP_IDS], count = 0;
+    for (int id = first; id < v->nest.ids; id++)
+        if (v->nest.state[id] != KAS_LOOP_REPLACED)
+            list[count++] = id;
+    return count ? list[kas_rng_below(v->rng, (uint32_t)count)] : -1;
+}
+
+static int64_t size_of(const varying *v, int id)
+{
+    return v->ir->var_size[v->nest.var_of[id]];
+}
+
+/* Returns a divisor of `size` above 1 and at most `most`; 1 where there is none. */
+static int64_t divisor(varying *v, int64_t size, int64_t most)
+{
+    int64_t list[MOST_LANES];
+    uint32_t count = 0;
+    for (int64_t d = 2; d <= size && d <= most; d++)
+        if (size % d == 0)
+            list[count++] = d;
+    return count ? list[kas_rng_below(v->rng, count)] : 1;
+}
+
+/* Splits, fuses and interchanges a few loops. */
+static kas_status change_loops(varying *v)
+{
+    bool taken;
+    for (uint32_t i = kas_rng_below(v->rng, MOST_CHANGES); i > 0; i--) {
+        const int a = any_loop(v, 0), b = any_loop(v, 0);
+        const kas_step_kind kind = (kas_step_kind)(KAS_STEP_SPLIT + kas_rng_below(v->rng, 3));
+        if (a < 0)
+            return KAS_OK;
+        KAS_TRY(try_step(v, kind, a, b, divisor(v, size_of(v, a), 64), &taken));
+    }
+    return v->ir->status;
+}
+
+/* Chooses the lanes, and perhaps a loop inside them. */
+static kas_status choose_lanes(varying *v)
+{
+    bool taken = v->nest.lane >= 0;
+    for (int i = 0; i < 2 * KAS_NEST_LOOPS && !taken && v->nest.loops > 0; i++)
+        KAS_TRY(try_step(v, KAS_STEP_LANE, any_loop(v, 0), 0, 0, &taken));
+    if (one_in(v, 3)) {
+        const int inside = any_loop(v, 0);
+        KAS_TRY(
+            try_step(v, one_in(v, 2) ? KAS_STEP_UNROLL : KAS_STEP_VTHREAD, inside, 0, 0, &taken));
+    }
+    return KAS_OK;
+}
+
+static kas_status choose_block(varying *v)
+{
+    bool taken;
+    const int64_t extent = v->nest.lane < 0 ? 1 : v->ir->var_size[v->nest.lane];
+    for (int id = 0; id < v->nest.ids; id++)
+        if (v->nest.state[id] != KAS_LOOP_REPLACED && one_in(v, 2) && v->nest.tiles == 0)
+            KAS_TRY(try_step(v, KAS_STEP_STAGE, id, 0, divisor(v, size_of(v, id), 64), &taken));
+    const int64_t lanes =
+        one_in(v, 2) ? MOST_LANES >> kas_rng_below(v->rng, 6) : divisor(v, extent, MOST_LANES);
+    if (!v->nest.row && lanes < extent)
+        KAS_TRY(try_step(v, KAS_STEP_LANES, 0, 0, lanes, &taken));
+    if (!one_in(v, 3))
+        KAS_TRY(try_step(v, KAS_STEP_VECTORISE, 0, 0, kas_wide(v->ir), &taken));
+    const int turned = v->nest.turned >= 0 ? kas_nest_id_of(&v->nest, v->nest.turned) : -1;
+    const int rows = turned >= 0 ? turned : any_loop(v, 0);
+    if (rows >= 0) {
+        const int64_t most = size_of(v, rows) < MOST_LANES ? size_of(v, rows) : MOST_LANES;
+        const int64_t n = turned >= 0 ? v->nest.turns : 1 + kas_rng_below(v->rng, (uint32_t)most);
+        KAS_TRY(try_step(v, KAS_STEP_ROWS, rows, 0, n, &taken));
+    }
+    return KAS_OK;
+}
+
+/* Gives what has no place yet a coordinate of the block, or makes it serial. */
+static kas_status place_rest(varying *v)
+{
+    uint32_t list[KAS_LOOP_IDS + 2], count = 0;
+    int axis = 0;
+    for (int id = 0; id < v->nest.ids; id++)
+        if (v->nest.state[id] != KAS_LOOP_REPLACED)
+            list[count++] = (uint32_t)id;
+    kas_rng_shuffle(v->rng, list, count);
+    for (int i = count; i > 0; i--)
+        list[i + 1] = list[i - 1];
+    list[0] = KAS_LOOP_LANES;
+    list[1] = KAS_LOOP_ROWS;
+    for (uint32_t i = 0; i < count + 2; i++) {
+        bool taken = false;
+        if (axis < AXES && (i < 2 || !one_in(v, 4)))
+            KAS_TRY(try_step(v, KAS_STEP_BLOCK, (int)list[i], axis, 0, &taken));
+        axis += taken;
+        if (!taken && i >= 2)
+            KAS_TRY(try_step(v, KAS_STEP_SERIAL, (int)list[i], 0, 0, &taken));
+    }
+    return KAS_OK;
+}
+
+static kas_status place_reductions(varying *v)
+{
+    bool taken;
+    for (int id = v->nest.opened; id < v->nest.ids; id++)
+        if (v->nest.state[id] == KAS_LOOP_OPEN && !one_in(v, 5))
+            KAS_TRY(
+                try_step(v, one_in(v, 2) ? KAS_STEP_UNROLL : KAS_STEP_AROUND, id, 0, 0, &taken));
+    return one_in(v, 2) ? try_step(v, KAS_STEP_UNSWITCH, 0, 0, 0, &taken) : KAS_OK;
+}
+
+static kas_status draw(varying *v)
+{
+    if (!one_in(v, 4))
+        KAS_TRY(kas_nest_split(v->ir, &v->nest));
+    if (!one_in(v, 4))
+        KAS_TRY(kas_nest_merge(v->ir, &v->nest));
+    KAS_TRY(change_loops(v));
+    KAS_TRY(choose_lanes(v));
+    KAS_TRY(choose_block(v));
+    KAS_TRY(place_rest(v));
+    return place_reductions(v);
+}
+
+kas_status kas_schedule_vary(kas_ir *ir, const kas_nest *open, kas_rng *rng, kas_schedule *out)
+{
+    enum { TRIES = 16 };
+    for (int i = 0; i < TRIES; i++) {
+        varying v = {.ir = ir, .nest = *open, .rng = rng};
+        KAS_TRY(draw(&v));
+        kas_nest complete = *open;
+        const bool quiet = kas_quiet(true);
+        const kas_status status = kas_schedule_apply(ir, &v.nest.schedule, &complete);
+        kas_quiet(quiet);
+        if (status == KAS_OK)
+            *out = v.nest.schedule;
+        if (status != KAS_ILLEGAL)
+            return status;
+    }
+    return kas_schedule_default(ir, open, out);
+}

@@ -1,0 +1,79 @@
+/* Schedules drawn at random change no value: sampled kernels with other schedules than the default
+ * ones, against the float64 reference, on the device and with the lanes in three orders. (What steps
+ * are legal, and what they do to a nest, is in test_sequence.)
+ *
+ * KAS_TEST_KERNELS=100 takes that many kernels. */
+#include "agree_fixture.h"
+
+#include "host/net/targets.h"
+#include "host/space/sample/sampler.h"
+
+enum { FEW = 2, SCHEDULES = 3 };
+
+static int wanted_kernels(void)
+{
+    const char *text = getenv("KAS_TEST_KERNELS");
+    return text && atoi(text) > 0 ? atoi(text) : FEW;
+}
+
+/* Compares a kernel at one target with several schedules, all in one text. */
+static void compare_schedules(const kas_sample *s, int k, int *ill)
+{
+    kas_target target[SCHEDULES];
+    kas_binding binding[SCHEDULES];
+    kas_agreement result[SCHEDULES];
+    const int t = k % s->replacement.solution.targets;
+    const kas_agree_options options = {.batch = 2,
+                                       .seed = 3,
+                                       .dtype = k % 5 == 4 ? KAS_BF16 : KAS_F32,
+                                       .linear_policy = k % 3 ? KAS_LINEAR_CPU : KAS_LINEAR_GPU,
+                                       .schedule_seed = 1 + 1000 * (uint64_t)k};
+    for (int i = 0; i < SCHEDULES; i++) {
+        target[i] = s->replacement.target[t];
+        binding[i] = s->replacement.solution.binding[t];
+    }
+    OK(kas_agree(device, compiler[on_cpu() ? k % 3 : 0], kas_replacement_kernel(&s->replacement, t),
+                 target, binding, SCHEDULES, &options, result));
+    for (int i = 0; i < SCHEDULES; i++) {
+        compared++;
+        if (result[i].verdict == KAS_AGREE_FAILED)
+            fail_msg(
+                "kernel %d (%s), schedules of %d: errors %.3g forward, %.3g dx, %.3g dweight%s", k,
+                s->name, 1 + 1000 * k + i, result[i].forward, result[i].dx, result[i].dweight,
+                result[i].nan_lost ? ", NaN lost" : "");
+        *ill += result[i].verdict != KAS_AGREE_OK;
+    }
+}
+
+static void test_sampled_kernels(void **state)
+{
+    (void)state;
+    const int kernels = wanted_kernels();
+    int ill = 0, count;
+    kas_net *net;
+    kas_target *targets;
+    kas_sampler *sampler;
+    kas_sample_options options = kas_sample_defaults();
+    options.seed = 23;
+    OK(kas_net_build("resnet20", 8, 8, 3, 10, &net));
+    OK(kas_net_targets(net, NULL, &targets, &count));
+    OK(kas_sampler_create(&options, targets, count, &sampler));
+    for (int k = 0; k < kernels; k++) {
+        kas_sample s;
+        OK(kas_sampler_next(sampler, 0, &s));
+        compare_schedules(&s, k, &ill);
+        kas_sample_free(&s);
+    }
+    printf("%d kernels with %d schedules each, %d comparisons ill-conditioned or undecided\n",
+           kernels, SCHEDULES, ill);
+    assert_true(ill <= (kernels * SCHEDULES + 3) / 4);
+    kas_sampler_free(sampler);
+    free(targets);
+    kas_net_free(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sampled_kernels)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
