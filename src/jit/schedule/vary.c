@@ -159,12 +159,93 @@ static kas_status draw(varying *v)
     return place_reductions(v);
 }
 
+/* ---- near the default ------------------------------------------------------------------------ */
+
+/* The default sequence while it is taken again with changes. */
+typedef struct replay {
+    varying *v;
+    uint8_t now[KAS_LOOP_LANES + 1]; /* by loop of the default sequence: what takes its place */
+    int next;                        /* the loop that its next split or fuse makes */
+    int vthread, unrolled;           /* parts that were split off; -1: there are none */
+} replay;
+
+/* Splits a loop (or a reduction) and goes on with its outer part; returns the inner one, or -1. */
+static kas_status split_off(replay *r, bool reduction, int *inner)
+{
+    varying *v = r->v;
+    int list[KAS_LOOP_IDS], count = 0;
+    bool taken;
+    *inner = -1;
+    for (int id = 0; id < v->nest.ids; id++) {
+        bool own = false;
+        for (int i = 0; i < v->nest.loops; i++)
+            own |= v->nest.loop[i] == v->nest.var_of[id];
+        if (v->nest.state[id] != KAS_LOOP_REPLACED && own != reduction)
+            list[count++] = id;
+    }
+    if (count == 0)
+        return KAS_OK;
+    const int loop = list[kas_rng_below(v->rng, (uint32_t)count)];
+    const int64_t n = INT64_C(1) << (1 + kas_rng_below(v->rng, 4));
+    KAS_TRY(try_step(v, KAS_STEP_SPLIT, loop, 0, n, &taken));
+    for (int id = 0; id < r->next && taken; id++)
+        if (r->now[id] == loop)
+            r->now[id] = (uint8_t)(v->nest.ids - 2);
+    *inner = taken ? v->nest.ids - 1 : -1;
+    return KAS_OK;
+}
+
+/* Takes a step of the default sequence, with another number or not at all. */
+static kas_status take_again(replay *r, kas_step s)
+{
+    varying *v = r->v;
+    bool taken;
+    const int loop = r->now[s.loop];
+    const int other = s.kind == KAS_STEP_BLOCK ? s.other : r->now[s.other];
+    int64_t n = s.n;
+    if (s.kind == KAS_STEP_LANES && one_in(v, 2))
+        n = n * (one_in(v, 2) ? 4 : 1) / 2;
+    if (s.kind == KAS_STEP_ROWS && v->nest.turned < 0 && one_in(v, 2))
+        n = divisor(v, size_of(v, loop), MOST_LANES);
+    if ((s.kind == KAS_STEP_VECTORISE || s.kind == KAS_STEP_UNSWITCH) && one_in(v, 4))
+        return KAS_OK;
+    const int ids = v->nest.ids;
+    KAS_TRY(try_step(v, (kas_step_kind)s.kind, loop, other, n, &taken));
+    for (int made = ids; made < v->nest.ids; made++)
+        r->now[r->next++] = (uint8_t)made;
+    return KAS_OK;
+}
+
+/* The default sequence with small changes: a part of a loop as virtual threads, a part of a reduction
+ * unrolled inside the lanes, other numbers of lanes and rows. */
+static kas_status draw_near(varying *v, const kas_schedule *from)
+{
+    replay r = {.v = v, .next = v->nest.bases, .vthread = -1, .unrolled = -1};
+    bool taken;
+    for (int id = 0; id <= KAS_LOOP_LANES; id++)
+        r.now[id] = (uint8_t)id;
+    for (int i = 0; i < from->steps; i++) {
+        KAS_TRY(take_again(&r, from->step[i]));
+        if (from->step[i].kind != KAS_STEP_LANE)
+            continue;
+        if (one_in(v, 2))
+            KAS_TRY(split_off(&r, true, &r.unrolled));
+        if (one_in(v, 2))
+            KAS_TRY(split_off(&r, false, &r.vthread));
+        if (r.vthread >= 0)
+            KAS_TRY(try_step(v, KAS_STEP_VTHREAD, r.vthread, 0, 0, &taken));
+    }
+    return r.unrolled < 0 ? KAS_OK : try_step(v, KAS_STEP_UNROLL, r.unrolled, 0, 0, &taken);
+}
+
 kas_status kas_schedule_vary(kas_ir *ir, const kas_nest *open, kas_rng *rng, kas_schedule *out)
 {
     enum { TRIES = 16 };
+    kas_schedule from;
+    KAS_TRY(kas_schedule_default(ir, open, &from));
     for (int i = 0; i < TRIES; i++) {
         varying v = {.ir = ir, .nest = *open, .rng = rng};
-        KAS_TRY(draw(&v));
+        KAS_TRY(one_in(&v, 2) ? draw_near(&v, &from) : draw(&v));
         kas_nest complete = *open;
         const bool quiet = kas_quiet(true);
         const kas_status status = kas_schedule_apply(ir, &v.nest.schedule, &complete);
@@ -174,5 +255,6 @@ kas_status kas_schedule_vary(kas_ir *ir, const kas_nest *open, kas_rng *rng, kas
         if (status != KAS_ILLEGAL)
             return status;
     }
-    return kas_schedule_default(ir, open, out);
+    *out = from;
+    return KAS_OK;
 }
