@@ -3,11 +3,12 @@
  * Schedules are drawn at random around the default (jit/schedule/vary.h). The machine model ranks
  * them, for each launch of the program by itself, because launches have schedules of their own. The
  * few that it likes best are compiled in one text with the default and timed in turns with it, each
- * launch by itself, on random data. The best of many timings is biased, so the winner of a launch is
- * timed again beside the default, in turns, and kept only where the interval from the 10th to the
- * 90th percentile of their ratio leaves out 1. Data stay in the caches, as between the launches of a
- * piece (program.h). Times are those of kas_plan_seconds: on one thread of the CPU the
- * processor time, which other work on the machine disturbs least. Other folders include this header. */
+ * launch by itself, on random data. The best of many timings is biased, so the winner of a launch
+ * is timed again beside the default, in turns, and kept only where the interval from the 10th to
+ * the 90th percentile of their ratio leaves out 1. Data stay in the caches, as between the launches
+ * of a piece (program.h). Times are those of kas_plan_seconds: on one thread of the CPU the
+ * processor time, which other work on the machine disturbs least. Other folders include this
+ * header. */
 #ifndef KAS_TUNE_TUNE_H
 #define KAS_TUNE_TUNE_H
 

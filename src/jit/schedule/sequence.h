@@ -9,18 +9,19 @@
  *         S3   y[n, h, w, c] = g(s)
  *
  * (Turner, Crowley, O'Boyle, "Neural Architecture Search as Program Transformation Exploration",
- * ASPLOS 2021, section 4, Algorithm 1). A sequence transforms the nest step by step; code is written
- * from the nest that results, and nothing but steps changes it. kas_schedule_default chooses a
- * sequence by rules; a file may prescribe another one (sequence_text.h).
+ * ASPLOS 2021, section 4, Algorithm 1). A sequence transforms the nest step by step; code is
+ * written from the nest that results, and nothing but steps changes it. kas_schedule_default
+ * chooses a sequence by rules; a file may prescribe another one (schedule_file.h).
  *
  * A step is legal where it keeps the order of all dependent instances of S1, S2 and S3 (section
- * 4.1). The dependences of a nest are direction vectors over its loops (dependence.h). They are few,
- * because a kernel reads nothing that it writes:
+ * 4.1). The dependences of a nest are direction vectors over its loops (dependence.h). They are
+ * few, because a kernel reads nothing that it writes:
  *
  *     result   S1 -> S2 -> S3   a sum begins before it is added to, and is used when it is complete
  *     sum      S2 -> S2         turns of a reduction, in their order; additions may be reordered,
- *                               because they are marked associative (then the last bits may change),
- *                               and so may maxima (then they do not); the place of a maximum may not
+ *                               because they are marked associative (then the last bits may
+ *                               change), and so may maxima (then they do not), but not the search
+ *                               for the place of a maximum
  *     row      S2 -> S3         lanes of a row: each needs what all of them computed (rows.h)
  *     walk     S2 -> S2'        columns: a walk needs what the whole of the one before found
  *     output   S3 -> S3         two turns write one element
@@ -32,8 +33,8 @@
  *                      argument of a maximum, whose result is the number of a turn.
  *     fuse A B         A and B, right inside A, become A*B. No order changes.
  *     interchange A B  Two loops, or two reductions one right inside the other, change places. The
- *                      permuted vectors must stay lexicographically positive, except those that may
- *                      be reordered. Splits and interchanges together are tiling (section 4).
+ *                      permuted vectors must stay lexicographically positive (section 4.1), except
+ *                      those that may be reordered. Splits and interchanges together are tiling (section 4).
  *     unroll L         A loop runs innermost, inside the lanes, and is unrolled: L moves inside all
  *                      others. Or a reduction inside the lanes is unrolled.
  *     around R         The reduction and the loop of the lanes change places, with a sum for each
@@ -43,8 +44,8 @@
  *                      of a CPU. L must carry no dependence (row: the lanes exchange values).
  *     vthread L        Virtual threads: L's turns run in one thread, statement by statement for all
  *                      turns, with a sum for each in registers. L must carry no dependence.
- *     stage L n        What lanes read apart but side by side along L is first copied to a tile of n
- *                      turns (tiles.c). L may be a reduction. Legal because the kernel does not
+ *     stage L n        What lanes read apart but side by side along L is first copied to a tile of
+ *                      n turns (tiles.c). L may be a reduction. Legal because the kernel does not
  *                      write what it reads. On a CPU only: no code is generated for a GPU's shared
  *                      memory, nor for prefetching.
  *     lanes n          n lanes share a block; chunks of as many are a loop called `lanes`.
@@ -59,10 +60,11 @@
  *                      the image (inside.c). On a CPU only.
  *
  * From `lane` on, steps come in the order in which they are listed here, a loop's unroll beside
- * vthread and serial beside block: what shares a block cannot be split any more. How far a GPU unrolls loops (emit/unroll.c), which values stay in registers
- * between the loops of a row (emit/emit_kept.h) and what lanes pick (picks.c) follow from the nest and
- * are no steps. A reduction is split over threads when a kernel is lowered (lower/reduce.c), because
- * its parts are a tensor. */
+ * vthread and serial beside block: what shares a block cannot be split any more. How far a GPU
+ * unrolls loops (emit/unroll.c), which values stay in registers between the loops of a row
+ * (emit/emit_kept.h) and what lanes pick (picks.c) follow from the nest and are no steps. A
+ * reduction is split over threads when a kernel is lowered (lower/reduce.c), because its parts are
+ * a tensor. */
 #ifndef KAS_JIT_SCHEDULE_SEQUENCE_H
 #define KAS_JIT_SCHEDULE_SEQUENCE_H
 

@@ -216,8 +216,8 @@ static kas_status take_again(replay *r, kas_step s)
     return KAS_OK;
 }
 
-/* The default sequence with small changes: a part of a loop as virtual threads, a part of a reduction
- * unrolled inside the lanes, other numbers of lanes and rows. */
+/* The default sequence with small changes: a part of a loop as virtual threads, a part of a
+ * reduction unrolled inside the lanes, other numbers of lanes and rows. */
 static kas_status draw_near(varying *v, const kas_schedule *from)
 {
     replay r = {.v = v, .next = v->nest.bases, .vthread = -1, .unrolled = -1};

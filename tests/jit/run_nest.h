@@ -1,0 +1,151 @@
+/* An interpreter of kernels' nests, for tests of schedules: it runs a nest turn by turn as its
+ * loops stand, in float64, and adds up reductions as the emitter does: a part that is unrolled
+ * inside one that is not has a sum of its own. */
+#ifndef KAS_TESTS_JIT_RUN_NEST_H
+#define KAS_TESTS_JIT_RUN_NEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "host/core/random.h"
+#include "jit/schedule/schedule.h"
+
+enum { VALUES = 4096, TENSORS = 8, VARS = 4096 };
+
+static kas_ir ir;
+static double memory[TENSORS][VALUES];
+static int written[VALUES];
+static int64_t at[VARS]; /* by variable: the turn that runs */
+
+static int set_up(void **state)
+{
+    (void)state;
+    kas_rng rng = kas_rng_make(3, KAS_PURPOSE_TEST, 0);
+    for (int t = 0; t < TENSORS; t++)
+        for (int i = 0; i < VALUES; i++)
+            memory[t][i] = kas_rng_normal(&rng);
+    return kas_ir_init(&ir) == KAS_OK ? 0 : 1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    kas_ir_free(&ir);
+    return 0;
+}
+
+static int64_t index_value(kas_ix ix)
+{
+    const kas_ix_sum *s = kas_ix_get(&ir, ix);
+    int64_t sum = s->constant;
+    for (int i = 0; i < s->terms; i++) {
+        const kas_atom *a = kas_atom_get(&ir, s->term[i].atom);
+        int64_t x = a->kind == KAS_ATOM_VAR ? at[a->of] : index_value(a->of);
+        if (a->kind == KAS_ATOM_DIV)
+            x /= a->a;
+        else if (a->kind == KAS_ATOM_MOD)
+            x %= a->a;
+        else if (a->kind == KAS_ATOM_CLAMP)
+            x = x < a->a ? a->a : x > a->b ? a->b : x;
+        sum += s->term[i].coeff * x;
+    }
+    return sum;
+}
+
+static double value(const kas_nest *nest, kas_ex e);
+
+/* Runs the loops of a chain of reductions, in order. */
+static void accumulate(const kas_nest *nest, kas_ex e, int fn, bool unrolled, double *acc,
+                       double *index, int first)
+{
+    const kas_ex_node *node = kas_ex_get(&ir, e);
+    const bool chained =
+        node->kind == KAS_EX_REDUCE && node->fn == fn &&
+        (first < 0 || (fn != KAS_FN_REDUCE_ARGMAX &&
+                       (unrolled || kas_nest_state_of(nest, node) != KAS_LOOP_UNROLLED)));
+    if (chained) {
+        const int var = node->var;
+        for (int64_t i = 0; i < ir.var_size[var]; i++) {
+            at[var] = i;
+            accumulate(nest, node->a[0], fn, unrolled, acc, index, first < 0 ? var : first);
+        }
+        return;
+    }
+    const double x = value(nest, e);
+    if (fn == KAS_FN_REDUCE_SUM) {
+        *acc += x;
+    } else if (x > *acc) {
+        *acc = x;
+        *index = (double)at[first];
+    }
+}
+
+static double value(const kas_nest *nest, kas_ex e)
+{
+    const kas_ex_node *n = kas_ex_get(&ir, e);
+    switch ((kas_ex_kind)n->kind) {
+    case KAS_EX_CONST:
+        return n->value;
+    case KAS_EX_INDEX:
+        return (double)index_value(n->ix);
+    case KAS_EX_LOAD:
+        return memory[n->tensor][index_value(n->ix)];
+    case KAS_EX_UNARY:
+        return tanh(value(nest, n->a[0]));
+    case KAS_EX_BINARY:
+        return n->fn == KAS_FN_MUL ? value(nest, n->a[0]) * value(nest, n->a[1])
+                                   : value(nest, n->a[0]) + value(nest, n->a[1]);
+    case KAS_EX_GUARD: {
+        const int64_t x = index_value(n->ix);
+        return x >= n->low && x <= n->high ? value(nest, n->a[0]) : 0;
+    }
+    case KAS_EX_REDUCE: {
+        double acc = n->fn == KAS_FN_REDUCE_SUM ? 0 : -INFINITY, index = 0;
+        accumulate(nest, e, n->fn, kas_nest_state_of(nest, n) == KAS_LOOP_UNROLLED, &acc, &index,
+                   -1);
+        return n->fn == KAS_FN_REDUCE_ARGMAX ? index : acc;
+    }
+    default:
+        fail_msg("the interpreter has no expression of kind %d", n->kind);
+        return 0;
+    }
+}
+
+static void run_loops(const kas_nest *nest, int depth)
+{
+    if (depth < nest->loops) {
+        const int var = nest->loop[depth];
+        for (int64_t i = 0; i < ir.var_size[var]; i++) {
+            at[var] = i;
+            run_loops(nest, depth + 1);
+        }
+        return;
+    }
+    const int64_t place = index_value(nest->store);
+    assert_true(place >= 0 && place < VALUES);
+    memory[nest->tensor][place] = value(nest, nest->value);
+    written[place]++;
+}
+
+/* Runs a nest into y [VALUES], NaN where nothing was written. */
+static void run(const kas_nest *nest, double *y)
+{
+    assert_true(ir.vars <= VARS && nest->tensor < TENSORS);
+    for (int i = 0; i < VALUES; i++)
+        memory[nest->tensor][i] = NAN;
+    memset(written, 0, sizeof written);
+    run_loops(nest, 0);
+    for (int i = 0; i < VALUES; i++)
+        assert_true(written[i] <= 1);
+    memcpy(y, memory[nest->tensor], sizeof memory[0]);
+}
+
+#endif
