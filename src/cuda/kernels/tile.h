@@ -125,6 +125,13 @@ KAS_FN void kas_transpose_8(float *KAS_RESTRICT to, kas_i64 to_stride,
         KAS_PICK(to, window, kas_line, __VA_ARGS__)                                                \
     }
 
+/* Keeps clang from making many loops of one: vectors of the transposition are written out above, and
+ * vectors of its ends would take most of the compiler's time for a text with a tile. */
+#ifdef __clang__
+#define KAS_AS_IT_IS _Pragma("clang loop vectorize(disable) unroll(disable)")
+#else
+#define KAS_AS_IT_IS
+#endif
 /* A function of its own, so that a kernel with many tiles stays small. */
 static __attribute__((noinline, unused)) void kas_tile_fill_0(float *KAS_RESTRICT to,
                                                               const float *KAS_RESTRICT from,
@@ -135,15 +142,20 @@ static __attribute__((noinline, unused)) void kas_tile_fill_0(float *KAS_RESTRIC
     int i = 0;
     for (; i + 8 <= count; i += 8) {
         const float *at = from + i * stride;
+        KAS_AS_IT_IS
         for (int t = 0; t < whole; t += 8)
             kas_transpose_8(to + t * lanes + i, lanes, at + t, stride);
+        KAS_AS_IT_IS
         for (int t = whole; t < turns; t++)
             for (int k = 0; k < 8; k++)
                 to[t * lanes + i + k] = at[k * stride + t];
     }
-    for (; i < count; i++)
+    KAS_AS_IT_IS
+    for (; i < count; i++) {
+        KAS_AS_IT_IS
         for (int t = 0; t < turns; t++)
             to[t * lanes + i] = from[i * stride + t];
+    }
 }
 
 /* Elements of 16 bits become floats eight lanes at a time. */
