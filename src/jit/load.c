@@ -48,7 +48,7 @@ static kas_status load_pass(kas_device *device, kas_module *const *module, kas_l
         if (operation[i].kind == KAS_OPERATION_CONV)
             KAS_TRY(prepare_conv(device, loaded, &operation[i].conv, &pass->conv[i]));
         else
-            KAS_TRY(kas_module_function(module[operation[i].unit], operation[i].function,
+            KAS_TRY(kas_module_function(module[operation[i].unit], operation[i].symbol,
                                         &pass->function[i]));
     }
     return KAS_OK;

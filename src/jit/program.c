@@ -195,6 +195,7 @@ static kas_status write_kernel(builder *b, int tensor, kas_ex value, kas_operati
     op->text = b->source.size;
     KAS_TRY(kas_emit_kernel(ir, &nest, op->function, &b->source, args, &op->args));
     op->text_size = b->source.size - op->text;
+    memcpy(op->symbol, op->function, sizeof op->symbol);
     for (int i = 0; i < op->args; i++)
         KAS_TRY(buffer_of(b, args[i], &op->arg[i]));
     return KAS_OK;

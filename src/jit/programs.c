@@ -128,28 +128,21 @@ kas_status kas_programs_compile(kas_programs *r, kas_compiler *compiler, int thr
 {
     kas_units units;
     char(*image)[4096] = NULL;
-    const char **text = NULL;
+    int images;
     kas_status status;
     if (r->options.unwritten)
         return kas_fail(KAS_FAILURE, "programs without text cannot be compiled");
     KAS_TRY_GOTO(kas_units_cut(r->program, r->count, kas_compiler_arch(compiler), &units), out);
-    image = calloc((size_t)units.count + 1, sizeof *image);
-    text = calloc((size_t)units.count + 1, sizeof *text);
-    if (!image || !text) {
-        status = kas_fail(KAS_NO_MEMORY, "no memory for %d compiled units", units.count);
-        goto out;
-    }
-    for (int i = 0; i < units.count; i++)
-        text[i] = kas_buf_text(&units.text[i]);
-    KAS_TRY_GOTO(kas_compile_all(compiler, text, units.count, threads, image, stats), out);
+    KAS_TRY_GOTO(
+        kas_units_compile(&units, r->program, r->count, compiler, threads, &image, &images, stats),
+        out);
     if (path) {
-        *count = units.count;
+        *count = images;
         *path = image;
         image = NULL;
     }
 out:
     free(image);
-    free(text);
     kas_units_free(&units);
     return status;
 }

@@ -1,5 +1,5 @@
-/* A candidate's text in units: nothing is lost or there twice, the cut is the same every time; and
- * several texts compiled at once. */
+/* A candidate's text in units: nothing is lost or there twice, the cut is the same every time; several
+ * texts compiled at once; and what an earlier candidate has is not compiled again. */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,14 +8,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "host/core/file/files.h"
 #include "host/net/targets.h"
 #include "host/space/sample/sampler.h"
+#include "jit/compile/share.h"
 #include "jit/compile/units.h"
 #include "jit/programs.h"
+#include "support/build.h"
 #include "support/folder.h"
 #include "support/ok.h"
 
@@ -38,7 +41,7 @@ static int check_pass(const kas_units *p, const kas_operation *op, int count)
     for (int i = 0; i < count; i++) {
         if (op[i].kind != KAS_OPERATION_LAUNCH)
             continue;
-        snprintf(head, sizeof head, "KAS_KERNEL(%s,", op[i].function);
+        snprintf(head, sizeof head, "KAS_KERNEL(%s,", op[i].symbol);
         assert_in_range(op[i].unit, 0, p->count - 1);
         assert_non_null(strstr(kas_buf_text(&p->text[op[i].unit]), head));
         assert_int_equal(count_of(p, head), 1);
@@ -166,12 +169,90 @@ static void the_first_failure_counts(void **state)
     kas_compiler_close(compiler);
 }
 
+/* Softmax, and a sum with the input or a product: the softmax is the same. */
+static kas_program *build(kas_op op, const char *prefix)
+{
+    kas_kernel k = {0};
+    const int x = kas_build_input(&k), s = kas_build_softmax(&k, x, 0, 1);
+    assert_true(kas_build_fc(&k, kas_build_broadcast(&k, op, s, x), false, "C") > 0);
+    OK(kas_kernel_infer(&k));
+    const kas_target target = kas_target_plain(24, 4, 4, 3);
+    kas_binding binding = {{0}};
+    binding.value[KAS_SYM_C] = 24;
+    binding.value[KAS_SYM_H] = binding.value[KAS_SYM_W] = 4;
+    binding.value[KAS_SYM_KH] = binding.value[KAS_SYM_KW] = 3;
+    kas_program *program;
+    OK(kas_program_build(&k, &target, &binding,
+                         &(kas_program_options){.batch = 2, .training = true, .prefix = prefix},
+                         &program));
+    OK(kas_programs_share(&program, 1));
+    return program;
+}
+
+/* Compiles a program, looks for its kernels in their images, and returns how many there are. */
+static int compile(kas_compiler *compiler, kas_program *program, char first[4096],
+                   kas_compile_stats *stats)
+{
+    kas_units units;
+    char(*path)[4096];
+    int images, kernels;
+    OK(kas_units_cut(&program, 1, "cpu", &units));
+    OK(kas_units_compile(&units, &program, 1, compiler, 1, &path, &images, stats));
+    kernels = units.kernels;
+    for (int pass = 0; pass < 2; pass++) {
+        const kas_operation *op = pass ? program->backward : program->forward;
+        for (int i = 0; i < (pass ? program->backwards : program->forwards); i++) {
+            if (op[i].kind != KAS_OPERATION_LAUNCH)
+                continue;
+            assert_in_range(op[i].unit, 0, images - 1);
+            void *handle = dlopen(path[op[i].unit], RTLD_NOW | RTLD_LOCAL);
+            assert_non_null(handle);
+            assert_non_null(dlsym(handle, op[i].symbol));
+            dlclose(handle);
+        }
+    }
+    memcpy(first, path[0], sizeof path[0]);
+    free(path);
+    kas_units_free(&units);
+    return kernels;
+}
+
+static void known_kernels_are_not_compiled(void **state)
+{
+    (void)state;
+    kas_compiler *compiler;
+    kas_compile_stats stats;
+    char image[4096], other[4096];
+    kas_program *sum = build(KAS_OP_ADD, "k0"), *again = build(KAS_OP_ADD, "other"),
+                *product = build(KAS_OP_MUL, "k0");
+    OK(kas_compiler_open("cpu", folder, &compiler));
+    const int kernels = compile(compiler, sum, image, &stats);
+    assert_true(kernels > 2);
+    assert_false(stats.cached);
+    assert_int_equal(compile(compiler, again, other, &stats), kernels); /* by other names */
+    assert_true(stats.cached);
+    assert_string_equal(image, other);
+    compile(compiler, product, other, &stats); /* the softmax is known */
+    assert_false(stats.cached);
+    assert_string_equal(image, other);
+    assert_int_equal(unlink(image), 0); /* a note of an image that is gone */
+    assert_int_equal(compile(compiler, again, other, &stats), kernels);
+    assert_false(stats.cached);
+    compile(compiler, again, other, &stats);
+    assert_true(stats.cached);
+    kas_compiler_close(compiler);
+    kas_program_free(sum);
+    kas_program_free(again);
+    kas_program_free(product);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sampled_kernels),
         cmocka_unit_test_setup_teardown(texts_at_once, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(the_first_failure_counts, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(known_kernels_are_not_compiled, make_folder, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

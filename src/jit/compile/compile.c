@@ -100,7 +100,7 @@ static void hash_part(kas_sha256 *hash, const void *data, size_t size)
     kas_sha256_update(hash, data, size);
 }
 
-static void key_of(const kas_compiler *compiler, const char *text, char key[65])
+void kas_compile_key(const kas_compiler *compiler, const char *text, char key[65])
 {
     kas_sha256 hash;
     uint8_t digest[32];
@@ -224,7 +224,7 @@ kas_status kas_compile(kas_compiler *compiler, const char *text, char path[4096]
     memset(stats, 0, sizeof *stats);
     double start = kas_monotonic();
     char key[65], error_path[4096];
-    key_of(compiler, text, key);
+    kas_compile_key(compiler, text, key);
     KAS_TRY(machine(kas_cache_path(compiler->folder, key, compiler->suffix, path)));
     KAS_TRY(machine(kas_cache_path(compiler->folder, key, "err", error_path)));
     kas_status status = look_up_or_make(compiler, text, path, error_path, stats);

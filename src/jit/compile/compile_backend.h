@@ -38,6 +38,9 @@ struct kas_compiler {
     const void *nvrtc;  /* kas_nvrtc */
 };
 
+/* The name of what is made of a text: a hash of it and of everything else that decides. */
+void kas_compile_key(const kas_compiler *compiler, const char *text, char key[65]);
+
 /* Open a backend: fill build, suffix, describe, identity and the backend's own fields. */
 kas_status kas_compile_host_open(kas_compiler *compiler);
 kas_status kas_compile_nvrtc_open(kas_compiler *compiler);

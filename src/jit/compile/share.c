@@ -5,10 +5,8 @@
 
 #include "host/core/buf.h"
 
-/* The key of a kernel: the dtype that kas_real stands for, then the kernel's text without
- * its own name. */
 typedef struct entry {
-    kas_buf text;
+    kas_buf text; /* kas_kernel_nameless */
     const char *function;
 } entry;
 
@@ -24,18 +22,26 @@ static void free_table(table *t)
     free(t->entry);
 }
 
-static kas_status nameless(const kas_program *p, const kas_operation *op, kas_buf *out)
+kas_status kas_kernel_named(const kas_program *p, const kas_operation *op, const char *own,
+                            kas_buf *out)
 {
     const char *from = p->source + op->text, *end = from + op->text_size;
     const size_t length = strlen(op->function);
-    kas_buf_printf(out, "%d ", p->dtype);
     while (from < end) {
         const char *name = memmem(from, (size_t)(end - from), op->function, length);
         const char *stop = name ? name : end;
         kas_buf_add(out, from, (size_t)(stop - from));
+        if (name)
+            kas_buf_puts(out, own);
         from = name ? name + length : end;
     }
     return kas_buf_status(out);
+}
+
+kas_status kas_kernel_nameless(const kas_program *p, const kas_operation *op, kas_buf *out)
+{
+    kas_buf_printf(out, "%d ", p->dtype);
+    return kas_kernel_named(p, op, "", out);
 }
 
 static const entry *find(const table *t, const kas_buf *text)
@@ -64,12 +70,13 @@ static kas_status add(table *t, const kas_buf *text, const char *function)
 static kas_status share_one(table *t, kas_program *p, kas_operation *op)
 {
     kas_buf text = {0};
-    kas_status status = nameless(p, op, &text);
+    kas_status status = kas_kernel_nameless(p, op, &text);
     const entry *known = status == KAS_OK ? find(t, &text) : NULL;
     if (status == KAS_OK && !known)
         status = add(t, &text, op->function);
     if (known) {
         memcpy(op->function, known->function, sizeof op->function);
+        memcpy(op->symbol, known->function, sizeof op->symbol);
         memset(p->source + op->text, 0, op->text_size); /* close_up removes it */
         op->text_size = 0;
     }

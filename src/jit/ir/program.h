@@ -142,7 +142,8 @@ typedef struct kas_operation {
     char function[48];
     /* Its place in the source; text_size 0: the kernel is shared (share.h) */
     size_t text, text_size;
-    int unit; /* number of the loaded module that has it (units.h) */
+    int unit;        /* number of the loaded module that has it (units.h) */
+    char symbol[48]; /* its name there; `function` where the source is compiled as it is */
     unsigned grid[3], block[3];
     int args, arg[KAS_MAX_LAUNCH_ARGS]; /* buffer numbers */
     int width;                          /* lanes of a thread (wide.h) */
