@@ -333,13 +333,14 @@ static void test_alignment(void **state)
 }
 
 /* The rule for a device changes how a map is computed, never what.  Both ways of every map, also of
- * those that the rules give to one of them. */
+ * those that the rules give to one of them, and all ways in which windows reach a library. */
 static void test_ways(void **state)
 {
     (void)state;
-    static const kas_linear_policy ways[] = {KAS_LINEAR_CPU, KAS_LINEAR_DIRECT, KAS_LINEAR_LIBRARY};
-    for (int i = 0; i < 3; i++) {
-        kas_kernel depthwise = {0}, grouped = {0}, shifted = {0};
+    static const kas_linear_policy ways[] = {KAS_LINEAR_CPU, KAS_LINEAR_DIRECT, KAS_LINEAR_LIBRARY,
+                                             KAS_LINEAR_UNFOLDED, KAS_LINEAR_SHIFTED};
+    for (int i = 0; i < 5; i++) {
+        kas_kernel depthwise = {0}, grouped = {0}, shifted = {0}, crossed = {0}, own = {0};
         linear_policy = ways[i];
         int u = kas_build_group_all(&depthwise, kas_build_input(&depthwise), 0);
         kas_build_fc(&depthwise, kas_build_unfold(&depthwise, u, HW), true, "C");
@@ -351,8 +352,15 @@ static void test_ways(void **state)
         agree("groups behind a sine", &grouped);
         u = kas_build_shift(&shifted, kas_build_input(&shifted), KAS_AXIS_W, 1);
         kas_build_fc(&shifted, kas_build_group(&shifted, u, 0, 1), true, "C");
-        const int pointwise = linear_policy == KAS_LINEAR_LIBRARY ? 3 : 0;
+        const int pointwise = linear_policy >= KAS_LINEAR_LIBRARY ? 3 : 0;
         assert_int_equal(agree("shift and groups", &shifted), pointwise);
+        if (linear_policy < KAS_LINEAR_LIBRARY)
+            continue;
+        u = kas_build_unfold(&crossed, kas_build_input(&crossed), KAS_AXIS_W); /* W before H */
+        kas_build_fc(&crossed, kas_build_unfold(&crossed, u, KAS_AXIS_H), false, "C");
+        agree("columns, then rows", &crossed);
+        kas_build_conv(&own, kas_build_input(&own), HW, 3, 2, false, "C");
+        agree("windows of its own, apart", &own);
     }
     linear_policy = KAS_LINEAR_GPU;
     assert_int_equal(kas_linear_policy_of("cpu+order1"), KAS_LINEAR_CPU);

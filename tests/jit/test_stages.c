@@ -49,11 +49,21 @@ static void attention(kas_kernel *k)
     kas_build_bmm(k, kas_build_bmm(k, x, norm, KAS_TRANSPOSE_RHS, false), x, 0, false);
 }
 
+/* The number of the largest element is kept for the gradient. */
+static void peak(kas_kernel *k)
+{
+    const int x = kas_build_input(k);
+    kas_build_broadcast(k, KAS_OP_MUL, kas_build_fold(k, KAS_OP_FOLD_MAX, x, 0), x);
+}
+
 static const struct {
     const char *name;
     void (*build)(kas_kernel *kernel);
-} kernels[] = {{"scale", scale},         {"product", product}, {"gate", gate},
-               {"depthwise", depthwise}, {"softmax", softmax}, {"attention", attention}};
+    bool whole; /* elements are whole numbers: the first of equal ones wins */
+} kernels[] = {{"scale", scale, false},     {"product", product, false},
+               {"gate", gate, false},       {"depthwise", depthwise, false},
+               {"softmax", softmax, false}, {"attention", attention, false},
+               {"maximum", peak, true}};
 enum { KERNELS = sizeof kernels / sizeof *kernels };
 
 static void results_are_right(void **state)
@@ -73,7 +83,7 @@ static void results_are_right(void **state)
         /* Lanes and blocks are shuffled for every other kernel: compiling takes the time. */
         const int order = compiler[2] ? i % 2 * 2 : 0;
         const kas_agree_options options = {
-            .batch = 4, .seed = 3, .directions = 1, .dtype = KAS_F32};
+            .batch = 4, .seed = 3, .directions = 1, .whole = kernels[i].whole, .dtype = KAS_F32};
         if (on_cpu())
             OK(kas_device_cpu_set_order(device, (kas_cpu_order)order));
         OK(kas_agree(device, compiler[order], &k, target, binding, SIDES, &options, result));

@@ -42,10 +42,11 @@ static kas_conv_desc conv_desc(const kas_lower *l, int node)
     return d;
 }
 
-static void library_weight(kas_lower *l, int node, const kas_conv_desc *d)
+static void library_weight(kas_lower *l, int node)
 {
     const kas_lowered_fc *fc = &l->fc[node];
-    const int64_t size[4] = {d->c_out, d->kernel_h, d->kernel_w, d->c_in / d->groups};
+    const kas_conv_desc d = conv_desc(l, node);
+    const int64_t size[4] = {d.c_out, d.kernel_h, d.kernel_w, d.c_in / d.groups};
     const size_t map = (size_t)(size[1] * size[2] * size[3]), fan_out = fc->sizes.fan_out;
     const size_t q = fc->share ? l->target->parts_out : 1;
     kas_weight *w = &l->weight[fc->weight];
@@ -77,6 +78,81 @@ static int times_gain(kas_lower *l, int tensor, kas_dtype dtype)
     return scaled;
 }
 
+/* ---- windows that are shifted ---------------------------------------------------------------- */
+
+/* Returns the map that computes a result for each tap, which lies innermost: KRSC weights are its
+ * weights as they are. Otherwise returns the convolution itself. */
+static kas_conv_desc map_desc(const kas_lower *l, int node)
+{
+    kas_conv_desc d = conv_desc(l, node);
+    if (l->fc[node].windows != KAS_FC_SHIFTED)
+        return d;
+    d.c_out *= d.kernel_h * d.kernel_w;
+    d.kernel_h = d.kernel_w = 1;
+    d.pad_h = d.pad_w = d.dilation = 0;
+    d.y_pitch = kas_lower_pitch(l, d.c_out);
+    return d;
+}
+
+/* Returns the output side of the map. */
+static kas_fc_side map_side(const kas_lower *l, int node)
+{
+    kas_fc_side s = kas_fc_output_side(l, node);
+    if (l->fc[node].windows == KAS_FC_SHIFTED) {
+        s.size[s.rank++] = taps_along(l, node, KAS_AXIS_H);
+        s.size[s.rank++] = taps_along(l, node, KAS_AXIS_W);
+    }
+    return s;
+}
+
+/* The pixels that a tap reads from others (direction 1), or that read a tap's from it (-1): moves
+ * the index, clamped, and sets from[] to the pixel before clamping. */
+static void shift_pixel(kas_lower *l, int node, int direction, kas_ix *idx, const kas_ix tap[2],
+                        kas_ix from[2])
+{
+    kas_ir *ir = l->ir;
+    const kas_conv_desc d = conv_desc(l, node);
+    const int dilation = direction * kas_conv_dilation(&d), pad[2] = {d.pad_h, d.pad_w},
+              size[2] = {d.h, d.w};
+    for (int i = 0; i < 2; i++) {
+        kas_ix *at = &idx[KAS_DIM_H + i];
+        from[i] = kas_ix_add(ir, kas_ix_add(ir, *at, kas_ix_scale(ir, tap[i], dilation)),
+                             kas_ix_const(ir, -direction * pad[i]));
+        *at = kas_ix_clamp(ir, from[i], 0, size[i] - 1);
+    }
+}
+
+static kas_ex inside(kas_lower *l, int node, const kas_ix from[2], kas_ex e)
+{
+    const kas_conv_desc d = conv_desc(l, node);
+    return kas_ex_guard(l->ir, from[0], 0, d.h - 1, kas_ex_guard(l->ir, from[1], 0, d.w - 1, e));
+}
+
+/* Adds up what the map computed for the pixels of each window. */
+static int sum_of_shifted(kas_lower *l, int node, int map)
+{
+    kas_ir *ir = l->ir;
+    const kas_fc_side out = kas_fc_output_side(l, node);
+    const kas_ir_tensor t = ir->tensor[map];
+    const int sum = kas_lower_tensor(l, out.size, out.rank);
+    kas_ix idx[KAS_IR_RANK], from[2];
+    int var[2];
+    for (int i = 0; i < out.rank; i++)
+        idx[i] = kas_ix_var(ir, ir->tensor[sum].var[i]);
+    for (int i = 0; i < 2; i++) {
+        var[i] = t.size[out.rank + i] > 1 ? kas_ir_var(ir, t.size[out.rank + i]) : -1;
+        idx[out.rank + i] = kas_ix_var(ir, var[i]);
+    }
+    shift_pixel(l, node, 1, idx, idx + out.rank, from);
+    kas_ex e = inside(l, node, from, kas_ex_read(ir, map, idx));
+    for (int i = 1; i >= 0; i--)
+        e = kas_ex_reduce(ir, KAS_FN_REDUCE_SUM, var[i], e);
+    ir->tensor[sum].def = e;
+    return sum;
+}
+
+/* ---- value and gradients --------------------------------------------------------------------- */
+
 static int conv_tensor(kas_lower *l, const kas_fc_side *s, int pitch, kas_conv_pass pass,
                        const kas_conv_desc *d, int a, int b)
 {
@@ -93,10 +169,10 @@ void kas_fc_library(kas_lower *l, int node)
 {
     kas_ir *ir = l->ir;
     kas_lowered_fc *fc = &l->fc[node];
-    const kas_fc_side in = kas_fc_input_side(l, node), out = kas_fc_output_side(l, node);
-    const kas_conv_desc d = conv_desc(l, node);
+    const kas_fc_side in = kas_fc_input_side(l, node), out = map_side(l, node);
+    const kas_conv_desc d = map_desc(l, node);
     kas_ix at[KAS_IR_RANK], idx[KAS_IR_RANK];
-    library_weight(l, node, &d);
+    library_weight(l, node);
     fc->input = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, in.rank, in.size, d.x_pitch);
     for (int i = 0; i < in.rank; i++)
         at[i] = kas_ix_var(ir, ir->tensor[fc->input].var[i]);
@@ -107,22 +183,39 @@ void kas_fc_library(kas_lower *l, int node)
     fc->filter = fc->scaled ? times_gain(l, l->weight_tensor[fc->weight], ir->dtype)
                             : l->weight_tensor[fc->weight];
     fc->output = conv_tensor(l, &out, d.y_pitch, KAS_CONV_FORWARD, &d, fc->input, fc->filter);
+    if (fc->windows == KAS_FC_SHIFTED)
+        fc->output = sum_of_shifted(l, node, fc->output);
+}
+
+/* Makes the gradient of the convolution's or the map's result a tensor of its own. */
+static int output_gradient(kas_lower *l, int node, const kas_conv_desc *d)
+{
+    kas_ir *ir = l->ir;
+    const bool shifted = l->fc[node].windows == KAS_FC_SHIFTED;
+    const kas_fc_side out = map_side(l, node);
+    const int dy = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, out.rank, out.size, d->y_pitch);
+    kas_ix at[KAS_IR_RANK], idx[KAS_IR_RANK], from[2];
+    for (int i = 0; i < out.rank; i++)
+        at[i] = kas_ix_var(ir, ir->tensor[dy].var[i]);
+    if (shifted)
+        shift_pixel(l, node, -1, at, at + out.rank - 2, from);
+    kas_fc_node_index(l, node, at, idx);
+    kas_ex e = kas_lower_read_gradient(l, node, idx);
+    if (shifted)
+        e = inside(l, node, from, e);
+    ir->tensor[dy].def = e;
+    ir->tensor[dy].operand = true;
+    return dy;
 }
 
 void kas_fc_library_gradient(kas_lower *l, int node)
 {
     kas_ir *ir = l->ir;
     const kas_lowered_fc *fc = &l->fc[node];
-    const kas_fc_side in = kas_fc_input_side(l, node), out = kas_fc_output_side(l, node);
-    const kas_conv_desc d = conv_desc(l, node);
-    const int base = fc->base;
+    const kas_fc_side in = kas_fc_input_side(l, node);
+    const kas_conv_desc d = map_desc(l, node);
+    const int base = fc->base, dy = output_gradient(l, node, &d);
     kas_ix at[KAS_IR_RANK], idx[KAS_IR_RANK];
-    const int dy = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, out.rank, out.size, d.y_pitch);
-    for (int i = 0; i < out.rank; i++)
-        at[i] = kas_ix_var(ir, ir->tensor[dy].var[i]);
-    kas_fc_node_index(l, node, at, idx);
-    ir->tensor[dy].def = kas_lower_read_gradient(l, node, idx);
-    ir->tensor[dy].operand = true;
     const kas_ir_tensor w = ir->tensor[fc->filter];
     const kas_fc_side ws = {.rank = w.rank, .size = {w.size[0], w.size[1], w.size[2], w.size[3]}};
     const int dw = conv_tensor(l, &ws, 0, KAS_CONV_BACKWARD_WEIGHTS, &d, fc->input, dy);

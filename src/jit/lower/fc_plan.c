@@ -1,5 +1,6 @@
 /* Decides how a linear operator is computed: which unfolds it takes over, and whether by a
  * library. */
+#include <math.h>
 #include <string.h>
 
 #include "jit/lower/lower_fc.h"
@@ -110,7 +111,8 @@ static bool step(const kas_lower *l, int node, walk *w)
     }
 }
 
-/* Finds the node that a convolution reads, and the dims of the operand that are its taps. */
+/* Finds the node that a convolution reads, and the dims of the operand that are its taps; none
+ * where windows are unfolded. */
 static void find_base(kas_lower *l, int node, bool library, bool *is_tap)
 {
     kas_lowered_fc *fc = &l->fc[node];
@@ -121,7 +123,7 @@ static void find_base(kas_lower *l, int node, bool library, bool *is_tap)
     fc->base = fc->in;
     fc->axes = fc->dilation = 0;
     fc->w_first = false;
-    for (bool more = true, first = own; more; first = false) {
+    for (bool more = !library || fc->windows != KAS_FC_UNFOLDED, first = own; more; first = false) {
         const int from = w.node;
         more = first ? step_unfold(l, node, &w) : step(l, node, &w);
         if (more && (first || l->kernel->node[from].op == KAS_OP_UNFOLD)) {
@@ -135,8 +137,11 @@ static void find_base(kas_lower *l, int node, bool library, bool *is_tap)
         is_tap[d] = w.is_tap[d];
 }
 
-static void sort_dims(kas_lower *l, int node, const bool *is_tap)
+/* Fills the node's dims by their part, for a library or for loops of our own. */
+static void sort_dims(kas_lower *l, int node, bool library)
 {
+    bool is_tap[KAS_FC_DIMS];
+    find_base(l, node, library, is_tap);
     kas_lowered_fc *fc = &l->fc[node];
     kas_weight *w = &l->weight[fc->weight];
     fc->taps = fc->groups = fc->channels = fc->kepts = 0;
@@ -173,6 +178,14 @@ typedef struct speed {
  * measured; an H100. Only ratios matter, and they differ little from one device to the next. */
 static const speed cpu_speed = {4.6e10, 5e9, 1.4e10, 16, 1.3};
 static const speed gpu_speed = {1.2e14, 8e12, 3.35e12, 8, 16};
+/* On a GPU: a library's rate without tensor cores; the share of a rate that windows of groups reach
+ * of that of products; seconds of a launch more. */
+static const double plain_rate = 2.7e13, grouped_windows = 0.3, launch = 2e-6;
+
+static const speed *speed_of(const kas_lower *l)
+{
+    return l->linear_policy == KAS_LINEAR_CPU ? &cpu_speed : &gpu_speed;
+}
 
 static double product(const kas_fc_side *s)
 {
@@ -285,12 +298,12 @@ static bool is_direct(const kas_lower *l, int node, double library)
     const kas_lowered_fc *fc = &l->fc[node];
     const uint32_t channels = l->weight[fc->weight].in_channels;
     const bool cpu = l->linear_policy == KAS_LINEAR_CPU;
-    if (l->linear_policy == KAS_LINEAR_DIRECT || l->linear_policy == KAS_LINEAR_LIBRARY)
+    if (l->linear_policy >= KAS_LINEAR_DIRECT)
         return l->linear_policy == KAS_LINEAR_DIRECT;
     if (fc->sizes.fan_in == 1)
         return true;
     if (lanes_of(l, node) > 1 && fc->sizes.fan_in <= MOST_TERMS &&
-        direct_seconds(l, node, cpu ? &cpu_speed : &gpu_speed) < library)
+        direct_seconds(l, node, speed_of(l)) < library)
         return true;
     return channels <= DIRECT_CHANNELS && fc->sizes.fan_out <= DIRECT_CHANNELS &&
            channels * fc->sizes.fan_out <= DIRECT_MACS && (!cpu || channels == fc->sizes.fan_in);
@@ -322,11 +335,79 @@ static void make_windows(kas_lower *l, int node)
     l->fc[node].dims = rank - KAS_DIM_C;
 }
 
+/* ---- windows --------------------------------------------------------------------------------- */
+
+static double taps_of(const kas_lower *l, int node)
+{
+    const kas_lowered_fc *fc = &l->fc[node];
+    double taps = 1;
+    for (int i = 0; i < fc->taps; i++)
+        taps *= (double)l->size[fc->in][fc->tap[i]];
+    return taps;
+}
+
+/* Predicts the time of a GPU's library, and of what our own launches add for it, where windows
+ * reach it as fc->windows says. */
+static double windows_seconds(const kas_lower *l, int node)
+{
+    const kas_lowered_fc *fc = &l->fc[node];
+    const kas_fc_side in = kas_fc_input_side(l, node), out = kas_fc_output_side(l, node);
+    const speed *v = &gpu_speed;
+    const double size = (double)kas_dtype_size(l->ir->dtype), taps = taps_of(l, node);
+    const double channels = l->weight[fc->weight].in_channels, results = product(&out) * taps;
+    const bool shifted = fc->windows == KAS_FC_SHIFTED;
+    const double outs = fc->sizes.fan_out * (shifted ? taps : 1);
+    double rate = l->ir->dtype == KAS_F32 && !l->tf32 ? plain_rate : v->library;
+    rate *= channels / (channels + v->few) * outs / (ceil(outs / v->vector) * v->vector);
+    if (fc->groups > 0 && taps > 1 && !shifted)
+        rate *= grouped_windows;
+    const double bytes =
+        size * (product(&in) * moves_of(l, node) + (shifted ? results : product(&out)));
+    const double seconds = longer(multiply_adds(l, node) / rate, bytes / v->bandwidth);
+    if (fc->windows == KAS_FC_CONVOLVED)
+        return seconds;
+    return seconds + launch +
+           (shifted ? longer(results / v->direct, size * results / v->bandwidth) : 0);
+}
+
+/* Returns how windows reach a GPU's library: as its convolution's unless the prediction is clearly
+ * for another way. */
+static kas_fc_windows cheapest_windows(kas_lower *l, int node)
+{
+    static const double worth = 0.7;
+    kas_lowered_fc *fc = &l->fc[node];
+    double least = worth * windows_seconds(l, node);
+    kas_fc_windows best = KAS_FC_CONVOLVED;
+    for (fc->windows = KAS_FC_UNFOLDED; fc->windows <= KAS_FC_SHIFTED; fc->windows++) {
+        sort_dims(l, node, true);
+        const double seconds = windows_seconds(l, node);
+        if (seconds >= least)
+            continue;
+        least = seconds;
+        best = fc->windows;
+    }
+    return best;
+}
+
+static kas_fc_windows choose_windows(kas_lower *l, int node)
+{
+    kas_lowered_fc *fc = &l->fc[node];
+    sort_dims(l, node, true);
+    const bool depthwise = l->weight[fc->weight].in_channels == 1 && fc->sizes.fan_out == 1;
+    const bool room = kas_fc_output_side(l, node).rank + 2 <= KAS_IR_RANK;
+    if (fc->taps == 0 || !room)
+        return KAS_FC_CONVOLVED;
+    if (l->linear_policy == KAS_LINEAR_GPU && !depthwise)
+        return cheapest_windows(l, node);
+    return l->linear_policy == KAS_LINEAR_UNFOLDED  ? KAS_FC_UNFOLDED
+           : l->linear_policy == KAS_LINEAR_SHIFTED ? KAS_FC_SHIFTED
+                                                    : KAS_FC_CONVOLVED;
+}
+
 kas_status kas_fc_plan(kas_lower *l, int node)
 {
     kas_lowered_fc *fc = &l->fc[node];
     const kas_node *n = &l->kernel->node[node];
-    bool is_tap[KAS_FC_DIMS];
     KAS_TRY(kas_weight_sizes_at(l->kernel, node, l->binding, &fc->sizes));
     fc->weight = kas_lower_new_weight(l, node, &fc->sizes);
     fc->in = n->in[0];
@@ -334,16 +415,13 @@ kas_status kas_fc_plan(kas_lower *l, int node)
     if (n->op == KAS_OP_CONV || n->op == KAS_OP_CONV_DEPTHWISE)
         make_windows(l, node);
     KAS_TRY(l->ir->status);
-    find_base(l, node, true, is_tap);
-    sort_dims(l, node, is_tap);
-    const double library =
-        library_seconds(l, node, l->linear_policy == KAS_LINEAR_CPU ? &cpu_speed : &gpu_speed);
-    find_base(l, node, false, is_tap); /* loops of our own take over any window */
-    sort_dims(l, node, is_tap);
+    sort_dims(l, node, true);
+    const double library = library_seconds(l, node, speed_of(l));
+    sort_dims(l, node, false); /* loops of our own take over any window */
     fc->library = !is_direct(l, node, library);
     if (fc->library) {
-        find_base(l, node, true, is_tap);
-        sort_dims(l, node, is_tap);
+        fc->windows = choose_windows(l, node);
+        sort_dims(l, node, true);
     }
     /* One weight stride must serve for the instance, hence parts_in 1. */
     const int64_t q = l->ir->tensor[l->tensor[fc->base]].size[KAS_DIM_Q];

@@ -29,6 +29,16 @@ enum {
     KAS_FC_DIMS = KAS_MAX_CHANNEL_DIMS + 2
 };
 
+/* How windows reach a library (fc_plan.c decides). */
+typedef enum kas_fc_windows {
+    KAS_FC_CONVOLVED, /* they are its convolution's */
+    /* They lie in memory, taps beside channels, and a 1x1 map reads them: for few inputs */
+    KAS_FC_UNFOLDED,
+    /* A 1x1 map computes a result for each tap, and the pixels that a window covers are added up
+     * from these: for few outputs */
+    KAS_FC_SHIFTED
+} kas_fc_windows;
+
 /* A node with a linear operator (fc, conv, conv_depthwise, mix): how it is computed, and the
  * tensors that its gradient needs. */
 typedef struct kas_lowered_fc {
@@ -37,6 +47,7 @@ typedef struct kas_lowered_fc {
     int weight;          /* number of its weight */
     bool library, share; /* share: all q read one input and are outputs of one convolution */
     bool scaled;         /* the convolution reads its weights times the gain */
+    kas_fc_windows windows;
     /* Node that the convolution reads; the unfolds between that node and this one are its taps */
     int base;
     int axes;     /* KAS_AXIS_* that are taps */
@@ -121,6 +132,9 @@ int kas_lower_q_var(kas_lower *l, int from, int to);
  * kernel of rows or columns may take the reduction in, so no loop is cut. */
 kas_ex kas_lower_reduce(kas_lower *l, kas_fn fn, bool whole, int out_rank, const int *out_var,
                         int vars, const int *var, kas_ex body);
+/* Returns the terms of a chunk where so many results of so many terms each come in stages: first for
+ * each chunk, then for the chunks. 0: in one. */
+int64_t kas_lower_chunk(const kas_lower *l, int64_t results, int64_t length);
 kas_ex kas_lower_sum(kas_lower *l, int out_rank, const int *out_var, int vars, const int *var,
                      kas_ex body);
 

@@ -1,4 +1,6 @@
-/* fold_avg and fold_max: average and maximum over one dimension. */
+/* fold_avg and fold_max: average and maximum over one dimension. The number of the largest element,
+ * which the gradient needs, comes in two stages where a long dimension has few results: for each
+ * chunk its maximum and that one's number, then the chunk of the largest maximum. */
 #include <string.h>
 
 #include "jit/lower/lower.h"
@@ -48,21 +50,107 @@ static kas_ex reduce_operand(kas_lower *l, int node, int tensor, kas_fn fn)
     return kas_ex_binary(ir, KAS_FN_MUL, sum, kas_ex_const(ir, 1.0 / (double)extent));
 }
 
+/* ---- a maximum in stages --------------------------------------------------------------------- */
+
+static int64_t chunk_of(const kas_lower *l, int node, int64_t q)
+{
+    const kas_node *n = &l->kernel->node[node];
+    const kas_ir_tensor *in = &l->ir->tensor[l->tensor[n->in[0]]];
+    const int64_t extent = l->size[n->in[0]][n->dim];
+    int64_t results = q;
+    for (int d = 0; d < in->rank; d++)
+        results *= d == KAS_DIM_Q ? 1 : in->size[d];
+    return in->rank < KAS_IR_RANK ? kas_lower_chunk(l, results / extent, extent) : 0;
+}
+
+/* Makes a reduction of each chunk: [chunk][result...]. */
+static int reduce_chunks(kas_lower *l, int node, int64_t chunk, kas_fn fn)
+{
+    kas_ir *ir = l->ir;
+    const kas_ir_tensor result = ir->tensor[l->tensor[node]];
+    const kas_node *n = &l->kernel->node[node];
+    int64_t size[KAS_IR_RANK] = {l->size[n->in[0]][n->dim] / chunk};
+    kas_ix idx[KAS_IR_RANK], in_idx[KAS_IR_RANK];
+    memcpy(size + 1, result.size, sizeof *size * (size_t)result.rank);
+    const int tensor = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, result.rank + 1, size, 0);
+    const int var = kas_ir_var(ir, chunk);
+    for (int d = 0; d <= result.rank; d++)
+        idx[d] = kas_ix_var(ir, ir->tensor[tensor].var[d]);
+    operand_index(l, node, idx + 1,
+                  kas_ix_add(ir, kas_ix_scale(ir, idx[0], chunk), kas_ix_var(ir, var)), in_idx);
+    const kas_ex e = kas_ex_reduce(ir, fn, var, kas_lower_read(l, n->in[0], in_idx));
+    ir->tensor[tensor].def = e;
+    return tensor;
+}
+
+/* Returns the element of a chunk that belongs to a result. */
+static kas_ex read_chunk(kas_lower *l, int node, int chunks, int var)
+{
+    kas_ix idx[KAS_IR_RANK] = {kas_ix_var(l->ir, var)};
+    kas_lower_vars(l, node, idx + 1);
+    return kas_ex_read(l->ir, chunks, idx);
+}
+
+static int chunk_var(kas_lower *l, int chunks)
+{
+    const int64_t count = l->ir->tensor[chunks].size[0];
+    return count > 1 ? kas_ir_var(l->ir, count) : -1;
+}
+
+/* Returns the number of the largest element. */
+static kas_ex winner_of_chunks(kas_lower *l, int node, int64_t chunk, int maxima)
+{
+    kas_ir *ir = l->ir;
+    const kas_ir_tensor result = ir->tensor[l->tensor[node]];
+    const int numbers = reduce_chunks(l, node, chunk, KAS_FN_REDUCE_ARGMAX);
+    const int best = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, result.rank, result.size, 0);
+    kas_ix idx[KAS_IR_RANK];
+    memcpy(ir->tensor[best].var, result.var, sizeof result.var);
+    int var = chunk_var(l, maxima);
+    const kas_ex winner =
+        kas_ex_reduce(ir, KAS_FN_REDUCE_ARGMAX, var, read_chunk(l, node, maxima, var));
+    ir->tensor[best].def = winner;
+    kas_lower_vars(l, node, idx);
+    var = chunk_var(l, numbers);
+    const kas_ix at = kas_ix_var(ir, var);
+    const kas_ex number = kas_ex_binary(ir, KAS_FN_ADD, read_chunk(l, node, numbers, var),
+                                        kas_ex_index(ir, kas_ix_scale(ir, at, chunk)));
+    const kas_ex e = kas_ex_select(ir, KAS_FN_EQ, kas_ex_read(ir, best, idx), kas_ex_index(ir, at),
+                                   number, kas_ex_const(ir, 0));
+    return kas_ex_reduce(ir, KAS_FN_REDUCE_SUM, var, e);
+}
+
+static kas_ex maximum_of_chunks(kas_lower *l, int node, int maxima)
+{
+    const kas_ir_tensor result = l->ir->tensor[l->tensor[node]];
+    const int var = chunk_var(l, maxima);
+    return kas_lower_reduce(l, KAS_FN_REDUCE_MAX, false, result.rank, result.var, 1, &var,
+                            read_chunk(l, node, maxima, var));
+}
+
+/* ---- value and gradient ---------------------------------------------------------------------- */
+
 void kas_lower_fold(kas_lower *l, int node)
 {
     kas_ir *ir = l->ir;
     const kas_node *n = &l->kernel->node[node];
     const int64_t q = ir->tensor[l->tensor[n->in[0]]].size[KAS_DIM_Q];
-    if (n->op == KAS_OP_FOLD_MAX && l->training) {
+    const bool max = n->op == KAS_OP_FOLD_MAX;
+    const int64_t chunk = max ? chunk_of(l, node, q) : 0;
+    int tensor = kas_lower_result(l, node, q);
+    const int maxima = chunk ? reduce_chunks(l, node, chunk, KAS_FN_REDUCE_MAX) : -1;
+    if (max && l->training) {
         /* The element that won is kept for the gradient; for a moment its tensor is the node's. */
-        const int arg = kas_lower_result(l, node, q);
-        ir->tensor[arg].def = reduce_operand(l, node, arg, KAS_FN_REDUCE_ARGMAX);
-        ir->tensor[arg].dtype = KAS_F32; /* an index: 16 bits hold few of them */
-        l->aux[node] = arg;
+        const kas_ex winner = chunk ? winner_of_chunks(l, node, chunk, maxima)
+                                    : reduce_operand(l, node, tensor, KAS_FN_REDUCE_ARGMAX);
+        ir->tensor[tensor].def = winner;
+        ir->tensor[tensor].dtype = KAS_F32; /* an index: 16 bits hold few of them */
+        l->aux[node] = tensor;
+        tensor = kas_lower_result(l, node, q);
     }
-    const int tensor = kas_lower_result(l, node, q);
-    const kas_ex e = reduce_operand(
-        l, node, tensor, n->op == KAS_OP_FOLD_AVG ? KAS_FN_REDUCE_SUM : KAS_FN_REDUCE_MAX);
+    const kas_ex e =
+        chunk ? maximum_of_chunks(l, node, maxima)
+              : reduce_operand(l, node, tensor, max ? KAS_FN_REDUCE_MAX : KAS_FN_REDUCE_SUM);
     ir->tensor[tensor].def = e;
 }
 

@@ -143,6 +143,14 @@ static kas_ex staged(kas_lower *l, kas_fn fn, int out_rank, const int *out_var, 
                : staged(l, fn, out_rank, out_var, kept, chunk, total, UNROLLED + 1);
 }
 
+int64_t kas_lower_chunk(const kas_lower *l, int64_t results, int64_t length)
+{
+    if (l->linear_policy == KAS_LINEAR_CPU || results >= LANES_ENOUGH || length < STAGED_SUM)
+        return 0;
+    const int64_t chunk = divisor_below(length, UNROLLED);
+    return chunk > 1 ? chunk : 0;
+}
+
 kas_ex kas_lower_reduce(kas_lower *l, kas_fn fn, bool whole, int out_rank, const int *out_var,
                         int vars, const int *var, kas_ex body)
 {
