@@ -178,9 +178,9 @@ typedef struct speed {
  * measured; an H100. Only ratios matter, and they differ little from one device to the next. */
 static const speed cpu_speed = {4.6e10, 5e9, 1.4e10, 16, 1.3};
 static const speed gpu_speed = {1.2e14, 8e12, 3.35e12, 8, 16};
-/* On a GPU: a library's rate without tensor cores; the share of a rate that windows of groups reach
- * of that of products; seconds of a launch more. */
-static const double plain_rate = 2.7e13, grouped_windows = 0.3, launch = 2e-6;
+/* How windows reach a GPU's library: its rate with tensor cores and without; what windows of groups
+ * reach of it; seconds of a launch more. */
+static const double tensor_rate = 2.5e14, plain_rate = 2.7e13, grouped_windows = 0.3, launch = 2e-6;
 
 static const speed *speed_of(const kas_lower *l)
 {
@@ -357,17 +357,21 @@ static double windows_seconds(const kas_lower *l, int node)
     const double channels = l->weight[fc->weight].in_channels, results = product(&out) * taps;
     const bool shifted = fc->windows == KAS_FC_SHIFTED;
     const double outs = fc->sizes.fan_out * (shifted ? taps : 1);
-    double rate = l->ir->dtype == KAS_F32 && !l->tf32 ? plain_rate : v->library;
+    double rate = l->ir->dtype == KAS_F32 && !l->tf32 ? plain_rate : tensor_rate;
     rate *= channels / (channels + v->few) * outs / (ceil(outs / v->vector) * v->vector);
-    if (fc->groups > 0 && taps > 1 && !shifted)
+    bool grouped = false; /* by instances too */
+    for (int d = KAS_DIM_Q; d < in.last; d++)
+        grouped |= in.size[d] > 1;
+    if (grouped && taps > 1 && !shifted)
         rate *= grouped_windows;
-    const double bytes =
-        size * (product(&in) * moves_of(l, node) + (shifted ? results : product(&out)));
-    const double seconds = longer(multiply_adds(l, node) / rate, bytes / v->bandwidth);
-    if (fc->windows == KAS_FC_CONVOLVED)
-        return seconds;
-    return seconds + launch +
-           (shifted ? longer(results / v->direct, size * results / v->bandwidth) : 0);
+    const double read = size * product(&in) / v->bandwidth,
+                 written = size * (shifted ? results : product(&out)) / v->bandwidth;
+    double seconds = longer(multiply_adds(l, node) / rate, read + written);
+    if (moves_of(l, node) > 1) /* what is read is written before */
+        seconds += read;
+    if (shifted)
+        seconds += longer(results / v->direct, written);
+    return seconds + (fc->windows == KAS_FC_CONVOLVED ? 0 : launch);
 }
 
 /* Returns how windows reach a GPU's library: as its convolution's unless the prediction is clearly
