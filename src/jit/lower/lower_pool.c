@@ -1,4 +1,7 @@
-/* pool_avg and pool_max: windows of neighbours; those outside the image are left out. */
+/* pool_avg and pool_max: windows of neighbours; those outside the image are left out.
+ *
+ * On a GPU a large maximum comes in two stages, along W and then along H: 7 + 7 comparisons in the
+ * place of 49. The tap that won is found from the largest of each row of the window and its tap. */
 #include "jit/lower/lower.h"
 
 enum { AXES = 2 };
@@ -104,11 +107,18 @@ static kas_ex maximum(kas_lower *l, int node)
     return reduce(ir, KAS_FN_REDUCE_MAX, var, kas_lower_read(l, l->kernel->node[node].in[0], idx));
 }
 
+/* Returns x inside the image, and the lowest float outside. */
+static kas_ex or_lowest(kas_ir *ir, const pool_window *w, const kas_ix *from, kas_ex x)
+{
+    const kas_ex one = kas_ex_const(ir, 1);
+    return kas_ex_select(ir, KAS_FN_EQ, inside(ir, w, from, one), one, x,
+                         kas_ex_const(ir, -3.4028234663852886e38));
+}
+
 /* Returns the number of the tap that won, counted in rows; it is never one outside the image. */
 static kas_ex winner(kas_lower *l, int node)
 {
     kas_ir *ir = l->ir;
-    const double lowest = -3.4028234663852886e38; /* the lowest float */
     const pool_window w = window_of(l, node);
     const int64_t taps = w.taps[0] * w.taps[1];
     const int var = taps > 1 ? kas_ir_var(ir, taps) : -1;
@@ -117,27 +127,102 @@ static kas_ex winner(kas_lower *l, int node)
     kas_ix idx[KAS_IR_RANK], from[AXES];
     kas_lower_vars(l, node, idx);
     move_pixel(ir, &w, tap, 1, idx, from);
-    const kas_ex one = kas_ex_const(ir, 1);
-    const kas_ex x = kas_ex_select(ir, KAS_FN_EQ, inside(ir, &w, from, one), one,
-                                   kas_lower_read(l, l->kernel->node[node].in[0], idx),
-                                   kas_ex_const(ir, lowest));
+    const kas_ex x = or_lowest(ir, &w, from, kas_lower_read(l, l->kernel->node[node].in[0], idx));
     return kas_ex_reduce(ir, KAS_FN_REDUCE_ARGMAX, var, x);
 }
+
+/* ---- a maximum in two stages ----------------------------------------------------------------- */
+
+static bool has_stages(const kas_lower *l, const pool_window *w)
+{
+    enum { LEAST_TAPS = 25 };
+    return !l->ir->cpu && w->taps[0] > 1 && w->taps[1] > 1 && w->taps[0] * w->taps[1] >= LEAST_TAPS;
+}
+
+/* Makes the maxima along W, or the taps that won, of what `node` reads. */
+static int reduce_rows(kas_lower *l, int node, pool_window w, kas_fn fn)
+{
+    kas_ir *ir = l->ir;
+    const kas_ir_tensor result = ir->tensor[l->tensor[node]];
+    const int tensor = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, result.rank, result.size, 0);
+    kas_ix idx[KAS_IR_RANK], tap[AXES], from[AXES];
+    int var[AXES];
+    w.taps[0] = 1;
+    for (int d = 0; d < result.rank; d++)
+        idx[d] = kas_ix_var(ir, ir->tensor[tensor].var[d]);
+    tap_vars(ir, &w, var, tap);
+    move_pixel(ir, &w, tap, 1, idx, from);
+    kas_ex x = kas_lower_read(l, l->kernel->node[node].in[0], idx);
+    if (fn == KAS_FN_REDUCE_ARGMAX)
+        x = or_lowest(ir, &w, from, x);
+    const kas_ex e = kas_ex_reduce(ir, fn, var[1], x);
+    ir->tensor[tensor].def = e;
+    return tensor;
+}
+
+/* Reduces along H what reduce_rows made, for each element of `tensor`. */
+static kas_ex reduce_columns(kas_lower *l, pool_window w, int tensor, int maxima, kas_fn fn)
+{
+    kas_ir *ir = l->ir;
+    const kas_ir_tensor result = ir->tensor[tensor];
+    kas_ix idx[KAS_IR_RANK], tap[AXES], from[AXES];
+    int var[AXES];
+    w.taps[1] = 1;
+    for (int d = 0; d < result.rank; d++)
+        idx[d] = kas_ix_var(ir, result.var[d]);
+    tap_vars(ir, &w, var, tap);
+    move_pixel(ir, &w, tap, 1, idx, from);
+    kas_ex x = kas_ex_read(ir, maxima, idx);
+    if (fn == KAS_FN_REDUCE_ARGMAX)
+        x = or_lowest(ir, &w, from, x);
+    return kas_ex_reduce(ir, fn, var[0], x);
+}
+
+static kas_ex winner_of_rows(kas_lower *l, int node, pool_window w, int maxima)
+{
+    kas_ir *ir = l->ir;
+    const kas_ir_tensor result = ir->tensor[l->tensor[node]];
+    const int numbers = reduce_rows(l, node, w, KAS_FN_REDUCE_ARGMAX);
+    const int row = kas_lower_tensor(l, result.size, result.rank);
+    const int64_t columns = w.taps[1];
+    kas_ix idx[KAS_IR_RANK], tap[AXES], from[AXES];
+    int var[AXES];
+    const kas_ex best = reduce_columns(l, w, row, maxima, KAS_FN_REDUCE_ARGMAX);
+    ir->tensor[row].def = best;
+    kas_lower_vars(l, node, idx);
+    const kas_ex winner = kas_ex_read(ir, row, idx);
+    w.taps[1] = 1;
+    tap_vars(ir, &w, var, tap);
+    move_pixel(ir, &w, tap, 1, idx, from);
+    const kas_ex number = kas_ex_binary(ir, KAS_FN_ADD, kas_ex_read(ir, numbers, idx),
+                                        kas_ex_index(ir, kas_ix_scale(ir, tap[0], columns)));
+    return kas_ex_reduce(ir, KAS_FN_REDUCE_SUM, var[0],
+                         kas_ex_select(ir, KAS_FN_EQ, winner, kas_ex_index(ir, tap[0]), number,
+                                       kas_ex_const(ir, 0)));
+}
+
+/* ---- value and gradient ---------------------------------------------------------------------- */
 
 void kas_lower_pool(kas_lower *l, int node)
 {
     kas_ir *ir = l->ir;
     const kas_node *n = &l->kernel->node[node];
     const int64_t q = ir->tensor[l->tensor[n->in[0]]].size[KAS_DIM_Q];
-    if (n->op == KAS_OP_POOL_MAX && l->training) {
-        const int arg = kas_lower_result(l, node, q); /* its tensor is the node's for a moment */
-        const kas_ex e = winner(l, node);
-        ir->tensor[arg].def = e;
-        ir->tensor[arg].dtype = KAS_F32; /* an index: 16 bits hold few of them */
-        l->aux[node] = arg;
+    const bool max = n->op == KAS_OP_POOL_MAX;
+    const pool_window w = window_of(l, node);
+    const bool staged = max && has_stages(l, &w);
+    int tensor = kas_lower_result(l, node, q);
+    const int maxima = staged ? reduce_rows(l, node, w, KAS_FN_REDUCE_MAX) : -1;
+    if (max && l->training) { /* for a moment the winner's tensor is the node's */
+        const kas_ex e = staged ? winner_of_rows(l, node, w, maxima) : winner(l, node);
+        ir->tensor[tensor].def = e;
+        ir->tensor[tensor].dtype = KAS_F32; /* an index: 16 bits hold few of them */
+        l->aux[node] = tensor;
+        tensor = kas_lower_result(l, node, q);
     }
-    const int tensor = kas_lower_result(l, node, q);
-    const kas_ex e = n->op == KAS_OP_POOL_AVG ? average(l, node) : maximum(l, node);
+    const kas_ex e = staged ? reduce_columns(l, w, tensor, maxima, KAS_FN_REDUCE_MAX)
+                     : max  ? maximum(l, node)
+                            : average(l, node);
     ir->tensor[tensor].def = e;
 }
 
