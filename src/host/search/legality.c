@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/score/untrained/score.h"
-
 struct kas_legality {
     kas_minibatch minibatch[KAS_SCORE_MINIBATCHES];
     kas_score_setup setup;
@@ -29,28 +27,38 @@ kas_status kas_legality_parse(const char *text, double *tolerance)
         text);
 }
 
-static kas_status potential(kas_legality *l, const kas_replacement *replacement, double *out)
+kas_status kas_legality_potential(const kas_legality *l, const kas_replacement *replacement,
+                                  kas_score_memory *memory, double *out)
 {
     kas_scored scored;
-    KAS_TRY(kas_score_average(&l->setup, replacement, 0, l->setup.seed, 1, &l->memory, &scored));
+    KAS_TRY(kas_score_average(&l->setup, replacement, 0, l->setup.seed, 1, memory, &scored));
     *out = scored.value[KAS_SCORE_FISHER];
     return KAS_OK;
 }
 
+double kas_legality_original(const kas_legality *l)
+{
+    return l->original;
+}
+
+double kas_legality_least(const kas_legality *l)
+{
+    return l->original * (1 - l->tolerance);
+}
+
 static kas_status prepare(kas_legality *l, const kas_search_options *options,
-                          const kas_problem *problem)
+                          const kas_problem *problem, int batch)
 {
     KAS_TRY(kas_legality_parse(options->legality, &l->tolerance));
-    KAS_TRY(
-        kas_minibatches_draw(problem->dataset, KAS_LEGALITY_BATCH, options->seed, l->minibatch));
+    KAS_TRY(kas_minibatches_draw(problem->dataset, batch, options->seed, l->minibatch));
     l->setup = (kas_score_setup){.net = problem->net,
                                  .target = problem->target,
                                  .targets = problem->targets,
-                                 .batch = KAS_LEGALITY_BATCH,
+                                 .batch = batch,
                                  .seed = options->seed,
                                  .minibatch = l->minibatch};
     l->setup.asked[KAS_SCORE_FISHER] = true;
-    KAS_TRY(potential(l, NULL, &l->original));
+    KAS_TRY(kas_legality_potential(l, NULL, &l->memory, &l->original));
     return isfinite(l->original)
                ? KAS_OK
                : kas_fail(KAS_BAD_INPUT,
@@ -59,7 +67,7 @@ static kas_status prepare(kas_legality *l, const kas_search_options *options,
 }
 
 kas_status kas_legality_open(const kas_search_options *options, const kas_problem *problem,
-                             kas_legality **out)
+                             int batch, kas_legality **out)
 {
     *out = NULL;
     if (!*options->legality)
@@ -67,7 +75,7 @@ kas_status kas_legality_open(const kas_search_options *options, const kas_proble
     kas_legality *l = calloc(1, sizeof *l);
     if (!l)
         return kas_fail(KAS_NO_MEMORY, "no memory for the check of legality");
-    const kas_status status = prepare(l, options, problem);
+    const kas_status status = prepare(l, options, problem, batch);
     if (status == KAS_OK)
         *out = l;
     else
@@ -88,8 +96,8 @@ void kas_legality_close(kas_legality *l)
 kas_status kas_legality_judge(kas_legality *l, const kas_replacement *replacement, kas_work *work)
 {
     double found;
-    const double least = l->original * (1 - l->tolerance);
-    const kas_status status = potential(l, replacement, &found);
+    const double least = kas_legality_least(l);
+    const kas_status status = kas_legality_potential(l, replacement, &l->memory, &found);
     if (status == KAS_ILLEGAL || status == KAS_UNSUPPORTED)
         return KAS_OK;
     KAS_TRY(status);
@@ -99,8 +107,7 @@ kas_status kas_legality_judge(kas_legality *l, const kas_replacement *replacemen
     if (isfinite(found))
         snprintf(work->reason, sizeof work->reason,
                  "Fisher potential %.4g; that of the unmodified network is %.4g, and --legality "
-                 "fisher:%g "
-                 "allows %.4g",
+                 "fisher:%g allows %.4g",
                  found, l->original, l->tolerance, least);
     else
         snprintf(work->reason, sizeof work->reason,

@@ -7,10 +7,11 @@
 #ifndef KAS_SEARCH_LEGALITY_H
 #define KAS_SEARCH_LEGALITY_H
 
+#include "host/score/untrained/score.h"
 #include "host/store/store.h"
 #include "host/study/problem.h"
 
-/* Images of the minibatch. */
+/* Images of the minibatch of a search that trains. */
 enum { KAS_LEGALITY_BATCH = 16 };
 
 /* Reads "fisher" or "fisher:TOLERANCE": a share of the unmodified network's potential, 0 to 1, by which a candidate may
@@ -18,11 +19,19 @@ enum { KAS_LEGALITY_BATCH = 16 };
 kas_status kas_legality_parse(const char *text, double *tolerance);
 
 typedef struct kas_legality kas_legality;
-/* Scores the unmodified network. KAS_OK with *out NULL where the options ask for no check. The problem must outlive it;
- * the caller frees *out with kas_legality_close. */
+/* Scores the unmodified network on a minibatch of `batch` images, KAS_SCORE_LEAST_BATCH or more. KAS_OK with *out NULL
+ * where the options ask for no check. The problem must outlive it; the caller frees *out with kas_legality_close. */
 kas_status kas_legality_open(const kas_search_options *options, const kas_problem *problem,
-                             kas_legality **out);
+                             int batch, kas_legality **out);
 void kas_legality_close(kas_legality *legality); /* NULL is allowed */
+
+/* Returns the potential of the unmodified network, and the least that is allowed. */
+double kas_legality_original(const kas_legality *legality);
+double kas_legality_least(const kas_legality *legality);
+/* Computes the potential of a replacement, which is not finite where an activation is not. Threads may call it at
+ * once, each with memory of its own. KAS_ILLEGAL or KAS_UNSUPPORTED where a kernel cannot be evaluated. */
+kas_status kas_legality_potential(const kas_legality *legality, const kas_replacement *replacement,
+                                  kas_score_memory *memory, double *potential);
 
 /* Sets work->state to KAS_WORK_LOW_SCORE, and work->reason, if the candidate is rejected: its potential is below what is
  * allowed, or is no finite number. One that cannot be evaluated passes: a worker will say why. */

@@ -196,7 +196,8 @@ static kas_status open_strategy(kas_session *s)
     if (s->search.keep_slower && !s->forecast.predictor)
         return kas_fail(KAS_USAGE, "--keep-slower needs a machine model, and the study has none");
     if (!s->forecast.legality)
-        KAS_TRY(kas_legality_open(&s->search, &s->problem, &s->forecast.legality));
+        KAS_TRY(kas_legality_open(&s->search, &s->problem, KAS_LEGALITY_BATCH,
+                                  &s->forecast.legality));
     return kas_strategy_open(
         &s->search, s->problem.target, s->problem.targets, kas_buf_text(&s->from),
         s->forecast.predictor || s->forecast.legality ? &forecast : NULL, &s->strategy);

@@ -59,7 +59,7 @@ static kas_work judged(const kas_search_options *options, const kas_problem *p,
 {
     kas_legality *legality;
     kas_work work = {.state = KAS_WORK_QUEUED};
-    OK(kas_legality_open(options, p, &legality));
+    OK(kas_legality_open(options, p, KAS_LEGALITY_BATCH, &legality));
     assert_non_null(legality);
     OK(kas_legality_judge(legality, r, &work));
     kas_legality_close(legality);
@@ -122,7 +122,7 @@ static void is_asked_for(void **state)
     kas_legality *legality;
     double tolerance;
     open_problem(&p);
-    OK(kas_legality_open(&options, &p, &legality));
+    OK(kas_legality_open(&options, &p, KAS_LEGALITY_BATCH, &legality));
     assert_null(legality);
     OK(kas_legality_parse("fisher", &tolerance));
     assert_true(tolerance == 0);
@@ -137,7 +137,7 @@ static void is_asked_for(void **state)
     /* The images of all classes but one are left out. */
     memset(p.dataset->train.labels, 0, sizeof *p.dataset->train.labels * IMAGES);
     snprintf(options.legality, sizeof options.legality, "fisher");
-    assert_int_equal(kas_legality_open(&options, &p, &legality), KAS_BAD_INPUT);
+    assert_int_equal(kas_legality_open(&options, &p, KAS_LEGALITY_BATCH, &legality), KAS_BAD_INPUT);
     assert_non_null(strstr(kas_error(), "of class 0"));
     kas_problem_close(&p);
 }

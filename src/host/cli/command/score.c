@@ -1,14 +1,11 @@
 /* kas-gpu score: says what scores without training promise of kernels in a network. */
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "host/cli/net_options.h"
 #include "host/core/log.h"
-#include "host/core/machine.h"
 #include "host/core/thread.h"
 #include "host/report/line.h"
 #include "host/report/table.h"
@@ -30,7 +27,7 @@ typedef struct score_options {
 } score_options;
 
 enum { KEY_SCORES = 0x200, KEY_SAMPLED, KEY_SPACE, KEY_DRAWS, KEY_AGREEMENT, KEY_MACHINE };
-enum { MOST_DRAWS = 1000, MOST_SAMPLED = 1000000, MOST_THREADS = 256 };
+enum { MOST_DRAWS = 1000, MOST_SAMPLED = 1000000 };
 
 static const struct argp_option option_list[] = {
     {"dataset", 'd', "F.h5", 0, "Data set: its training images, and their shape", 0},
@@ -116,10 +113,7 @@ typedef struct session {
     kas_sampler *sampler;
     subject *subject; /* [subjects], the unmodified network first */
     int subjects;
-    atomic_int next;
-    pthread_mutex_t lock;
-    kas_status failed; /* of the first thread that did */
-    char message[1024];
+    kas_score_memory *memory; /* of each thread */
 } session;
 
 /* ---- what is scored -------------------------------------------------------------------------- */
@@ -205,47 +199,29 @@ static kas_status score(const session *s, subject *to, kas_score_memory *memory)
                              &to->other_weights);
 }
 
-static void fail(session *s, kas_status status)
-{
-    pthread_mutex_lock(&s->lock);
-    if (s->failed == KAS_OK) {
-        s->failed = status;
-        snprintf(s->message, sizeof s->message, "%s", kas_error());
-    }
-    pthread_mutex_unlock(&s->lock);
-}
-
-static void *work(void *context)
+static kas_status score_one(void *context, int thread, int item)
 {
     session *s = context;
-    kas_score_memory memory = {0};
-    for (int i; (i = atomic_fetch_add(&s->next, 1)) < s->subjects;) {
-        subject *to = &s->subject[i];
-        const kas_status status = score(s, to, &memory);
-        if (is_misfit(status)) {
-            to->left_out = true;
-            kas_warn("left out: %s: %s", to->path ? to->path : to->name, kas_error());
-        } else if (status != KAS_OK) {
-            fail(s, status);
-            break;
-        }
-    }
-    kas_score_memory_free(&memory);
-    return NULL;
+    subject *to = &s->subject[item];
+    const kas_status status = score(s, to, &s->memory[thread]);
+    if (!is_misfit(status))
+        return status;
+    to->left_out = true;
+    kas_warn("left out: %s: %s", to->path ? to->path : to->name, kas_error());
+    return KAS_OK;
 }
 
 static kas_status score_all(session *s)
 {
-    pthread_t thread[MOST_THREADS];
-    int threads = s->o->common.threads ? s->o->common.threads : kas_cores(), started = 0;
-    threads = threads < s->subjects ? threads : s->subjects;
-    threads = threads < MOST_THREADS ? threads : MOST_THREADS;
-    while (started + 1 < threads && kas_thread_create(&thread[started], work, s))
-        started++;
-    work(s);
-    for (int i = 0; i < started; i++)
-        pthread_join(thread[i], NULL);
-    return s->failed == KAS_OK ? KAS_OK : kas_fail(s->failed, "%s", s->message);
+    const int threads = kas_thread_count(s->o->common.threads, s->subjects);
+    s->memory = calloc((size_t)threads, sizeof *s->memory);
+    if (!s->memory)
+        return kas_fail(KAS_NO_MEMORY, "no memory for %d threads", threads);
+    const kas_status status = kas_thread_each(threads, s->subjects, score_one, s);
+    for (int i = 0; i < threads; i++)
+        kas_score_memory_free(&s->memory[i]);
+    free(s->memory);
+    return status;
 }
 
 /* Takes those that could not be scored out of the list. */
@@ -516,7 +492,7 @@ static kas_status run(int argc, char **argv)
     if (done)
         return KAS_OK;
     KAS_TRY(kas_scores_parse(o.scores, o.asked));
-    session s = {.o = &o, .lock = PTHREAD_MUTEX_INITIALIZER};
+    session s = {.o = &o};
     const kas_status status = run_session(&s);
     for (int i = 0; i < s.subjects; i++)
         kas_replacement_free(&s.subject[i].replacement);

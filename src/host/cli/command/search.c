@@ -8,6 +8,7 @@
 #include "host/cli/recipe_options.h"
 #include "host/cli/sampler_options.h"
 #include "host/cli/search_run.h"
+#include "host/cli/untrained/untrained.h"
 #include "host/score/interval.h"
 
 typedef struct search_command {
@@ -19,6 +20,7 @@ typedef struct search_command {
     int objective; /* kas_objective; -1 = not given */
     bool limits_loss;
     double shrink; /* 0 = no rounds */
+    kas_cli_untrained untrained;
 } search_command;
 
 enum {
@@ -53,7 +55,11 @@ enum {
     OPTION_SHRINK,
     OPTION_ASYNCHRONOUS,
     OPTION_KEEP_SLOWER,
-    OPTION_STORE
+    OPTION_STORE,
+    OPTION_NO_TRAINING,
+    OPTION_CONFIGURATIONS,
+    OPTION_SCORE_ALL,
+    OPTION_MEASURE
 };
 
 static const struct argp_option option_list[] = {
@@ -87,7 +93,7 @@ static const struct argp_option option_list[] = {
      2},
     {"flops", OPTION_FLOPS, "R", 0,
      "Limit on the FLOPs of a kernel, relative to the convolutions that it replaces; 0 = no limit "
-     "(default 0.5)",
+     "(default 0.5, with --no-training 0)",
      3},
     {"params", OPTION_PARAMS, "R", 0, "Limit on the parameters, likewise (default 1)", 3},
     {"latency", OPTION_LATENCY, "R", 0,
@@ -167,7 +173,9 @@ static const struct argp_option option_list[] = {
      "--objective it sets that to latency",
      4},
     {"finalists", OPTION_FINALISTS, "N", 0,
-     "Candidates that are trained on the whole training set (default 1)", 4},
+     "Candidates that are trained on the whole training set (default 1); with --no-training legal "
+     "configurations to find (default 5)",
+     4},
     {"seeds", OPTION_SEEDS, "N", 0,
      "Trainings of each finalist and of the unmodified network, by different seeds (default 1)", 4},
     {"shrink", OPTION_SHRINK, "FACTOR", 0,
@@ -175,6 +183,15 @@ static const struct argp_option option_list[] = {
      "round before and has FACTOR times its limit on FLOPs (with --flops 0: on latency); a round "
      "without a kernel within --max-loss is the last",
      4},
+    {"no-training", OPTION_NO_TRAINING, 0, 0,
+     "With --space nas-pte: draw configurations, reject by --legality (default fisher), and take "
+     "the fastest as predicted; nothing is trained or compiled",
+     4},
+    {"configurations", OPTION_CONFIGURATIONS, "N", 0, "--no-training: how many (default 1000)", 4},
+    {"score-all", OPTION_SCORE_ALL, 0, 0,
+     "--no-training: score also those that are slower than the legal ones found", 4},
+    {"measure", OPTION_MEASURE, 0, 0,
+     "--no-training: compile the legal ones found and take the one that is measured fastest", 4},
     {"dry-run", OPTION_DRY, 0, 0, "Say what would be done, and sample, but train nothing", 5},
     {0}};
 
@@ -204,6 +221,27 @@ static void set_defaults(search_command *c)
         o->objective = KAS_OBJECTIVE_LATENCY;
     if (isnan(o->latency))
         o->latency = o->objective == KAS_OBJECTIVE_ACCURACY ? 0 : 1;
+    if (isnan(o->flops))
+        o->flops = c->untrained.given ? 0 : 0.5;
+    if (!o->finalists)
+        o->finalists = c->untrained.given ? KAS_UNTRAINED_WANTED : 1;
+}
+
+/* Of a search that trains nothing. */
+static void check_untrained(const search_command *c, struct argp_state *state)
+{
+    const kas_cli_untrained *u = &c->untrained;
+    if (!u->given && (u->configurations || u->score_all || u->measure))
+        argp_error(state, "--configurations, --score-all and --measure need --no-training");
+    if (u->given && c->request.search.sample.space != KAS_SPACE_NAS_PTE)
+        argp_error(state, "--no-training needs --space nas-pte: its configurations are sequences "
+                          "of transformations");
+    if (u->given && (c->by_count || c->by_time || c->dry || c->shrink > 0))
+        argp_error(state, "--no-training trains no candidates: --candidates, --time, --shrink and "
+                          "--dry-run say nothing here; --configurations says how many are drawn");
+    if (u->given && u->measure && *c->request.search.latency_on)
+        argp_error(state, "--measure measures on --device, and --latency-on names another machine; "
+                          "give one of them");
 }
 
 static error_t check(const search_command *c, struct argp_state *state)
@@ -226,6 +264,7 @@ static error_t check(const search_command *c, struct argp_state *state)
         argp_error(state, "--shrink needs a limit that can fall: --flops or --latency");
     if (c->by_count && c->by_time)
         argp_error(state, "--candidates and --time exclude each other; give one of them");
+    check_untrained(c, state);
     return 0;
 }
 
@@ -254,6 +293,10 @@ static const kas_cli_value values[] = {
     {OPTION_KEEP_SLOWER, KAS_CLI_FLAG(search_command, request.search.keep_slower)},
     {OPTION_IMITATE, KAS_CLI_INT(search_command, request.search.imitate, 1, 1e6)},
     {OPTION_DRY, KAS_CLI_FLAG(search_command, dry)},
+    {OPTION_NO_TRAINING, KAS_CLI_FLAG(search_command, untrained.given)},
+    {OPTION_CONFIGURATIONS, KAS_CLI_INT(search_command, untrained.configurations, 1, 1000000)},
+    {OPTION_SCORE_ALL, KAS_CLI_FLAG(search_command, untrained.score_all)},
+    {OPTION_MEASURE, KAS_CLI_FLAG(search_command, untrained.measure)},
     {OPTION_VALIDATION, KAS_CLI_NUMBER(search_command, request.search.validation, 0.001, 0.9)},
     {OPTION_FLOPS, KAS_CLI_NUMBER(search_command, request.search.flops, 0, KAS_MOST_RATIO)},
     {OPTION_PARAMS, KAS_CLI_NUMBER(search_command, request.search.params, 0, KAS_MOST_RATIO)},
@@ -336,6 +379,7 @@ static const char doc[] =
     "  kas-gpu search --dataset cifar100.h5 --strategy evolution --candidates 200 --rungs auto\n"
     "  kas-gpu search --dataset cifar100.h5 --dry-run\n"
     "  kas-gpu search --dataset cifar100.h5 --max-loss 1 --finalists 2 --seeds 3\n"
+    "  kas-gpu search --dataset cifar100.h5 --net resnet34 --space nas-pte --no-training\n"
     "\vThe unmodified network is trained first, as the baseline; then the candidates; at the end "
     "the best ones and the unmodified network are trained on the whole training set and scored "
     "once on the test set. Ctrl-C saves; the same command again goes on. Exit code 6: no candidate "
@@ -358,7 +402,8 @@ static kas_status run(int argc, char **argv)
                                     .weights_limit = KAS_WEIGHTS_KEPT}};
     bool done;
     c.request.search.sample.sampler = KAS_SAMPLER_AS_STUDY;
-    c.request.search.latency = NAN;
+    c.request.search.latency = c.request.search.flops = NAN;
+    c.request.search.finalists = 0;
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &c, &done));
     if (done)
         return KAS_OK;
@@ -370,6 +415,8 @@ static kas_status run(int argc, char **argv)
             kas_search_rungs(kas_search_recipe(&c.request.search, true).epochs);
     c.request.threads = c.common.threads;
     c.request.may_grow = c.by_count;
+    if (c.untrained.given)
+        return kas_untrained_run(&c.request, &c.untrained, &c.common);
     if (c.shrink > 0 && !c.dry)
         return kas_search_rounds(&c.request, c.shrink, &c.common);
     kas_session session;
