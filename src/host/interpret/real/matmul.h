@@ -32,66 +32,91 @@ typedef struct matrix {
     size_t row, column;
 } matrix;
 
-typedef real tile[ROWS][COLUMNS];
+/* A tile of y: `rows` rows of `columns` elements, which are at most `vectors` vectors. */
+typedef struct tile {
+    real *y;
+    size_t row, columns;
+    bool add;
+} tile;
 
-static inline __attribute__((always_inline)) void tile_of(int rows, size_t depth, const matrix *a,
-                                                          const real *panel, tile out)
+static inline __attribute__((always_inline)) void
+tile_of(int rows, int vectors, size_t depth, const matrix *a, const real *panel, const tile *to)
 {
     vec sum[ROWS][VECTORS] = {0};
     for (size_t k = 0; k < depth; k++) {
         vec b[VECTORS];
-        for (int v = 0; v < VECTORS; v++)
-            b[v] = *(const vec *)(panel + k * COLUMNS + v * LANES);
+        for (int v = 0; v < vectors; v++)
+            b[v] = *(const vec *)(panel + (k * (size_t)vectors + (size_t)v) * LANES);
         for (int r = 0; r < rows; r++) {
             const real factor = a->at[(size_t)r * a->row + k * a->column];
-            for (int v = 0; v < VECTORS; v++)
+            for (int v = 0; v < vectors; v++)
                 sum[r][v] += factor * b[v];
         }
     }
-    for (int r = 0; r < rows; r++)
-        for (int v = 0; v < VECTORS; v++)
-            *(vec *)&out[r][v * LANES] = sum[r][v];
+    for (int r = 0; r < rows; r++) {
+        real *y = to->y + (size_t)r * to->row;
+        if (to->columns == (size_t)vectors * LANES) {
+            for (int v = 0; v < vectors; v++) {
+                vec *part = (vec *)(y + v * LANES);
+                const vec before = to->add ? *part : (vec){0};
+                *part = before + sum[r][v];
+            }
+            continue;
+        }
+        for (size_t c = 0; c < to->columns; c++)
+            y[c] = (to->add ? y[c] : 0) + sum[r][c / LANES][c % LANES];
+    }
 }
 
-static void any_tile(int rows, size_t depth, const matrix *a, const real *panel, tile out)
+static inline __attribute__((always_inline)) void
+any_rows(int rows, int vectors, size_t depth, const matrix *a, const real *panel, const tile *to)
 {
     switch (rows) {
 #ifdef __AVX512F__
     case 8:
-        tile_of(8, depth, a, panel, out);
+        tile_of(8, vectors, depth, a, panel, to);
         return;
     case 7:
-        tile_of(7, depth, a, panel, out);
+        tile_of(7, vectors, depth, a, panel, to);
         return;
     case 6:
-        tile_of(6, depth, a, panel, out);
+        tile_of(6, vectors, depth, a, panel, to);
         return;
     case 5:
-        tile_of(5, depth, a, panel, out);
+        tile_of(5, vectors, depth, a, panel, to);
         return;
 #endif
     case 4:
-        tile_of(4, depth, a, panel, out);
+        tile_of(4, vectors, depth, a, panel, to);
         return;
     case 3:
-        tile_of(3, depth, a, panel, out);
+        tile_of(3, vectors, depth, a, panel, to);
         return;
     case 2:
-        tile_of(2, depth, a, panel, out);
+        tile_of(2, vectors, depth, a, panel, to);
         return;
     default:
-        tile_of(1, depth, a, panel, out);
+        tile_of(1, vectors, depth, a, panel, to);
     }
 }
 
-static void pack(size_t depth, size_t columns, const real *b, size_t row, real *panel)
+static void any_tile(int rows, int vectors, size_t depth, const matrix *a, const real *panel,
+                     const tile *to)
 {
-    for (size_t k = 0; k < depth; k++, panel += COLUMNS) {
-        if (columns == COLUMNS) {
+    if (vectors == 1)
+        any_rows(rows, 1, depth, a, panel, to);
+    else
+        any_rows(rows, VECTORS, depth, a, panel, to);
+}
+
+static void pack(size_t depth, size_t columns, size_t width, const real *b, size_t row, real *panel)
+{
+    for (size_t k = 0; k < depth; k++, panel += width) {
+        if (columns == COLUMNS) { /* of known size */
             memcpy(panel, b + k * row, sizeof *panel * COLUMNS);
             continue;
         }
-        for (size_t n = 0; n < COLUMNS; n++)
+        for (size_t n = 0; n < width; n++)
             panel[n] = n < columns ? b[k * row + n] : 0;
     }
 }
@@ -101,24 +126,17 @@ static void matmul(size_t m, size_t n, size_t k, matrix a, const real *b, size_t
                    size_t y_row, bool add)
 {
     static _Thread_local real panel[DEPTH * COLUMNS] __attribute__((aligned(64)));
-    tile sum __attribute__((aligned(64)));
     for (size_t k0 = 0; k0 < k; k0 += DEPTH) {
         const size_t depth = k - k0 < DEPTH ? k - k0 : DEPTH;
         for (size_t n0 = 0; n0 < n; n0 += COLUMNS) {
             const size_t columns = n - n0 < COLUMNS ? n - n0 : COLUMNS;
-            pack(depth, columns, b + k0 * b_row + n0, b_row, panel);
+            const int vectors = columns <= LANES ? 1 : VECTORS;
+            pack(depth, columns, (size_t)vectors * LANES, b + k0 * b_row + n0, b_row, panel);
             for (size_t m0 = 0; m0 < m; m0 += ROWS) {
                 const int rows = m - m0 < ROWS ? (int)(m - m0) : ROWS;
                 const matrix part = {a.at + m0 * a.row + k0 * a.column, a.row, a.column};
-                any_tile(rows, depth, &part, panel, sum);
-                for (int r = 0; r < rows; r++) {
-                    real *to = y + (m0 + (size_t)r) * y_row + n0;
-                    if (add || k0 > 0)
-                        for (size_t c = 0; c < columns; c++)
-                            to[c] += sum[r][c];
-                    else
-                        memcpy(to, sum[r], sizeof *to * columns);
-                }
+                const tile to = {y + m0 * y_row + n0, y_row, columns, add || k0 > 0};
+                any_tile(rows, vectors, depth, &part, panel, &to);
             }
         }
     }
