@@ -28,6 +28,7 @@ void kas_search_forecast_close(kas_search_forecast *forecast)
 {
     kas_predictor_free(forecast->predictor);
     kas_legality_close(forecast->legality);
+    kas_prefilter_close(forecast->prefilter);
     *forecast = (kas_search_forecast){0};
 }
 
@@ -100,4 +101,11 @@ kas_status kas_search_forecast_judge(void *context, const kas_replacement *repla
     if (f->legality && !kas_work_discarded(work->state))
         KAS_TRY(kas_legality_judge(f->legality, replacement, work));
     return KAS_OK;
+}
+
+kas_status kas_search_forecast_score(void *context, const kas_replacement *replacement,
+                                     double *score)
+{
+    const kas_search_forecast *f = context;
+    return kas_prefilter_score(f->prefilter, replacement, score);
 }

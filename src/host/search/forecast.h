@@ -8,6 +8,7 @@
 
 #include "host/predict/keep.h"
 #include "host/search/legality.h"
+#include "host/search/prefilter.h"
 #include "host/strategy/strategy.h"
 
 #define KAS_STUDY_MACHINE "machine.json"
@@ -16,6 +17,7 @@ enum { KAS_MACHINE_BYTES = 1 << 20 };
 typedef struct kas_search_forecast {
     kas_predictor *predictor; /* NULL: there is none */
     kas_legality *legality;   /* NULL: it is not checked */
+    kas_prefilter *prefilter; /* NULL: all candidates are trained */
     double limit;             /* predicted ratio to the unmodified network that is allowed, margin
                                  included; 0 = no limit */
     double latency;           /* the limit of the study, without it */
@@ -42,6 +44,10 @@ double kas_search_forecast_unmodified(const kas_search_forecast *forecast);
  * why. */
 kas_status kas_search_forecast_judge(void *context, const kas_replacement *replacement,
                                      kas_work *work);
+
+/* Scores a candidate for --prefilter: `score` of a kas_forecast with that context. */
+kas_status kas_search_forecast_score(void *context, const kas_replacement *replacement,
+                                     double *score);
 
 /* Takes a candidate's kernels away from the layers at which they are predicted to be slower, and
  * gives it its new name: `keep` of a kas_forecast with that context. */

@@ -166,6 +166,7 @@ typedef enum kas_work_state {
     KAS_WORK_PREDICTED_SLOW, /* discarded by prediction before anything was compiled */
     KAS_WORK_NOT_PROMOTED,   /* ended at a rung: others of its generation were better */
     KAS_WORK_LOW_SCORE,      /* discarded by a score before anything was compiled (--legality) */
+    KAS_WORK_PREFILTERED,    /* another proposal has a better score (--prefilter) */
     KAS_WORK_STATES
 } kas_work_state;
 /* Names for files and people: "final-baseline", "over-latency". Studies contain them, so they
@@ -181,7 +182,8 @@ static inline bool kas_work_ended(kas_work_state state)
 /* Returns whether the candidate was discarded before anything was compiled: no worker gets it. */
 static inline bool kas_work_discarded(kas_work_state state)
 {
-    return state == KAS_WORK_PREDICTED_SLOW || state == KAS_WORK_LOW_SCORE;
+    return state == KAS_WORK_PREDICTED_SLOW || state == KAS_WORK_LOW_SCORE ||
+           state == KAS_WORK_PREFILTERED;
 }
 
 /* The measurements of an item. NaN = unknown (NULL in the file). */

@@ -8,9 +8,9 @@
 static const char *const kind_names[] = {"baseline",       "candidate",     "final",
                                          "final-baseline", "earlier-final", "turns"};
 static const char *const state_names[KAS_WORK_STATES] = {
-    "queued",   "running",       "waiting",        "finished",     "pruned",   "over-latency",
-    "screened", "diverged",      "out-of-memory",  "crashed",      "hung",     "device-lost",
-    "failed",   "machine-fault", "predicted-slow", "not-promoted", "low-score"};
+    "queued",   "running",       "waiting",        "finished",     "pruned",    "over-latency",
+    "screened", "diverged",      "out-of-memory",  "crashed",      "hung",      "device-lost",
+    "failed",   "machine-fault", "predicted-slow", "not-promoted", "low-score", "prefiltered"};
 
 const char *kas_work_kind_name(kas_work_kind kind)
 {

@@ -10,6 +10,7 @@
 #include "host/space/evolve/evolve.h"
 #include "host/space/name_set.h"
 #include "host/space/sample/sampler.h"
+#include "host/strategy/buckets.h"
 #include "host/strategy/kernel_tree.h"
 #include "host/strategy/proposals.h"
 #include "host/strategy/select.h"
@@ -40,6 +41,7 @@ typedef struct source {
     int slow;                               /* discarded in a row */
     uint64_t attempt, illegal, twice, born; /* of children: attempts, those in vain, and the rest */
     kas_proposals proposals;                /* of a program, for this generation */
+    kas_buckets buckets;                    /* candidates that wait for others of like FLOPs */
 } source;
 
 /* A candidate before it is a work item. */
@@ -200,20 +202,18 @@ static kas_status propose(source *s, proposal *out)
                     MOST_KEPT);
 }
 
-/* Makes the work item, but for its forecast. */
-static kas_status describe(const source *s, const proposal *p, kas_work *out)
+/* Makes the work item, but for its number, its generation and its forecast. */
+static kas_status describe(const proposal *p, kas_work *out)
 {
     const kas_solution *solution = &p->replacement.solution;
     const kas_sample sample = {.replacement = p->replacement};
     kas_buf json = {0};
     *out = (kas_work){.kind = KAS_WORK_CANDIDATE,
-                      .index = s->index,
                       .attempt = p->attempt,
                       .flops = solution->flops,
                       .params = solution->params,
                       .conv_flops = solution->conv_flops,
                       .conv_params = solution->conv_params,
-                      .generation = kas_search_in_generations(s->options) ? s->generation : 0,
                       .predicted = NAN};
     memcpy(out->name, p->name, sizeof out->name);
     memcpy(out->origin, p->origin, sizeof out->origin);
@@ -235,14 +235,28 @@ static const kas_work *stored(const kas_work *items, int count, int64_t index)
     return NULL;
 }
 
-/* A forecast is made once: a candidate that the store has keeps the one that it has. */
-static kas_status foresee(source *s, const proposal *p, const kas_work *items, int count,
-                          kas_work *out)
+static const kas_work *stored_name(const kas_work *items, int count, const char *name)
 {
-    const kas_work *old = stored(items, count, out->index);
-    if (!old)
-        return s->forecast.judge ? s->forecast.judge(s->forecast.context, &p->replacement, out)
-                                 : KAS_OK;
+    for (int i = 0; i < count; i++)
+        if (items[i].kind == KAS_WORK_CANDIDATE && strcmp(items[i].name, name) == 0)
+            return &items[i];
+    return NULL;
+}
+
+/* A forecast is made once: a candidate that the store has keeps the one that it has. `score` is set where the
+ * candidate waits for others. */
+static kas_status foresee(source *s, const proposal *p, const kas_work *old, bool waits,
+                          kas_work *out, double *score)
+{
+    const kas_forecast *f = &s->forecast;
+    *score = NAN;
+    if (!old) {
+        if (f->judge)
+            KAS_TRY(f->judge(f->context, &p->replacement, out));
+        return waits && !kas_work_discarded(out->state)
+                   ? f->score(f->context, &p->replacement, score)
+                   : KAS_OK;
+    }
     out->predicted = old->predicted;
     if (kas_work_discarded(old->state)) {
         out->state = old->state;
@@ -251,17 +265,35 @@ static kas_status foresee(source *s, const proposal *p, const kas_work *items, i
     return KAS_OK;
 }
 
-static kas_status make(source *s, const kas_work *items, int count, kas_work *out)
+/* Gives a candidate its number. */
+static void number(source *s, kas_work *out)
+{
+    out->index = s->index++;
+    out->generation = kas_search_in_generations(s->options) ? s->generation : 0;
+    s->members += !kas_work_discarded(out->state);
+}
+
+/* Makes one candidate. It is ready at once, or waits in its bucket: then *ready is false. */
+static kas_status make(source *s, const kas_work *items, int count, kas_work *out, bool *ready)
 {
     proposal p = {0};
+    double score = NAN;
+    const kas_work *old = NULL;
+    bool waits = s->forecast.score && s->index >= s->firsts;
     kas_status status = propose(s, &p);
+    waits = waits && strcmp(p.origin, KAS_ORIGIN_PROPOSED) != 0;
     if (status == KAS_OK)
-        status = describe(s, &p, out);
-    if (status == KAS_OK)
-        status = foresee(s, &p, items, count, out);
+        status = describe(&p, out);
+    if (status == KAS_OK) {
+        old = stored_name(items, count, out->name);
+        status = foresee(s, &p, old, waits, out, &score);
+    }
     kas_replacement_free(&p.replacement);
-    s->index += status == KAS_OK;
-    return status;
+    KAS_TRY(status);
+    const bool rejected = kas_work_discarded(out->state) && out->state != KAS_WORK_PREFILTERED;
+    s->slow = rejected ? s->slow + 1 : 0;
+    *ready = rejected || !waits;
+    return *ready ? KAS_OK : kas_buckets_add(&s->buckets, out, score, old != NULL);
 }
 
 /* ---- generations ----------------------------------------------------------------------------- */
@@ -334,24 +366,31 @@ static kas_status gather(source *s, const kas_work *items, int count, bool *read
 static kas_status next(void *context, const kas_work *items, int count, kas_work *out, bool *ready)
 {
     source *s = context;
+    *ready = kas_buckets_take(&s->buckets, out); /* the rest of a bucket */
+    if (*ready) {
+        number(s, out);
+        return KAS_OK;
+    }
     const bool whole = s->members >= size_of(s, s->generation);
     *ready = !whole || all_ended(s, items, count);
     if (!*ready)
         return KAS_OK;
-    if (s->slow >= MOST_SLOW)
-        return kas_fail(KAS_NOTHING_VALID,
-                        "%d candidates in a row were predicted to be too slow or scored too low; "
-                        "allow a larger --latency, or more tolerance in --legality",
-                        s->slow);
     if (whole)
         KAS_TRY(advance(s, items, count));
     KAS_TRY(gather(s, items, count, ready));
     if (!*ready)
         return KAS_OK;
-    KAS_TRY(make(s, items, count, out));
-    const bool slow = kas_work_discarded(out->state);
-    s->members += !slow;
-    s->slow = slow ? s->slow + 1 : 0;
+    bool made = false;
+    while (!made) {
+        if (s->slow >= MOST_SLOW)
+            return kas_fail(KAS_NOTHING_VALID,
+                            "%d candidates in a row were predicted to be too slow or scored too "
+                            "low; allow a larger --latency, or more tolerance in --legality",
+                            s->slow);
+        KAS_TRY(make(s, items, count, out, &made));
+        made = made || kas_buckets_take(&s->buckets, out);
+    }
+    number(s, out);
     return KAS_OK;
 }
 
@@ -361,6 +400,7 @@ static void close_source(void *context)
 {
     source *s = context;
     kas_proposals_free(&s->proposals);
+    kas_buckets_free(&s->buckets);
     kas_population_free(&s->population);
     kas_children_free(s->children);
     kas_kernel_tree_free(s->tree);
@@ -430,8 +470,12 @@ kas_status kas_strategy_open(const kas_search_options *options, const kas_target
         return kas_fail(KAS_NO_MEMORY, "a strategy: out of memory");
     *s = (source){
         .options = options, .target = target, .targets = targets, .proposals = {.generation = -1}};
-    if (forecast)
+    if (forecast) {
         s->forecast = *forecast;
+        s->buckets.each = forecast->proposals;
+        snprintf(s->buckets.score, sizeof s->buckets.score, "%s",
+                 forecast->score_name ? forecast->score_name : "score");
+    }
     const kas_status status = open_source(s, from);
     if (status != KAS_OK) {
         close_source(s);

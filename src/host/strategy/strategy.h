@@ -13,7 +13,7 @@
  *     tree        the same kernels first, then Monte-Carlo tree search over how kernels begin
  *                 (kernel_tree.h, tree.h)
  *
- * A generation has so many candidates that reach training.  Those that prediction discards keep
+ * A generation has so many candidates that reach training.  Those that are discarded before keep
  * their numbers and come beside them.
  *
  * Half of a generation may come from a program that proposes kernels (proposals.h).  Its answers
@@ -49,6 +49,12 @@ typedef struct kas_forecast {
      * as well. KAS_ILLEGAL, KAS_UNSUPPORTED or KAS_OVER_BUDGET: nothing is left of it. NULL: every
      * candidate stays as it is. */
     kas_status (*keep)(void *context, kas_replacement *candidate, char name[KAS_NAME_SIZE]);
+    /* Computes the score by which one of `proposals` new candidates of like FLOPs is trained (buckets.h), of one that
+     * `judge` passes; NaN: it has none. A pure function as well; called like `judge`. Known kernels, those of --from
+     * and proposals of a program are trained without. NULL: all are. */
+    kas_status (*score)(void *context, const kas_replacement *replacement, double *score);
+    int proposals;
+    const char *score_name;
 } kas_forecast;
 
 /* What a proposer is asked. */

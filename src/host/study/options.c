@@ -65,6 +65,7 @@ static const kas_field fields[] = {
     {"asynchronous", "--asynchronous", KAS_FIELD_FLAG, AT(asynchronous), .optional = true},
     {"keep_slower", "--keep-slower", KAS_FIELD_FLAG, AT(keep_slower), .optional = true},
     {"legality", "--legality", TEXT(legality), .optional = true},
+    {"prefilter", "--prefilter", TEXT(prefilter), .optional = true},
 };
 enum { FIELDS = sizeof fields / sizeof *fields, MOST_KEYS = 96, MAX_BYTES = 1 << 20 };
 
@@ -182,6 +183,9 @@ kas_status kas_search_generations(kas_search_options *o)
     if (o->population || o->tournament)
         return kas_fail(KAS_USAGE, "--population and --tournament are options of --strategy "
                                    "evolution");
+    if (o->strategy == KAS_STRATEGY_TREE && *o->prefilter)
+        return kas_fail(KAS_USAGE, "--prefilter: the tree chooses each candidate and learns what "
+                                   "became of it; use --strategy random or evolution");
     if (o->strategy == KAS_STRATEGY_TREE) {
         size_tree(o);
         return KAS_OK;

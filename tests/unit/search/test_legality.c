@@ -11,27 +11,10 @@
 #include <string.h>
 
 #include "host/core/embedded.h"
-#include "host/core/random.h"
-#include "host/net/targets.h"
 #include "host/score/untrained/score.h"
 #include "host/search/legality.h"
 #include "host/space/file/assignment.h"
-#include "support/ok.h"
-
-enum { IMAGES = 40, SIZE = 8, CLASSES = 4 };
-
-static void open_problem(kas_problem *out)
-{
-    kas_rng rng = kas_rng_make(3, KAS_PURPOSE_TEST, 0);
-    *out = (kas_problem){0};
-    OK(kas_dataset_create(SIZE, SIZE, 3, CLASSES, IMAGES, 4, &out->dataset));
-    for (uint32_t i = 0; i < IMAGES * SIZE * SIZE * 3; i++)
-        out->dataset->train.pixels[i] = (uint8_t)kas_rng_u32(&rng);
-    for (uint32_t i = 0; i < IMAGES; i++)
-        out->dataset->train.labels[i] = (uint16_t)(i % CLASSES);
-    OK(kas_net_build("resnet20", SIZE, SIZE, 3, CLASSES, &out->net));
-    OK(kas_net_targets(out->net, NULL, &out->target, &out->targets));
-}
+#include "small_problem.h"
 
 /* The potential as kas-gpu score has it; replacement NULL: the network's own. */
 static double potential(const kas_problem *p, uint64_t seed, const kas_replacement *replacement)

@@ -373,7 +373,7 @@ static void layers_are_kept(void **state)
     o.keep_slower = o.known = true;
     o.flops = 0;
     int calls = 0, whole = 0, children = 0;
-    const kas_forecast forecast = {no_forecast, &calls, keep_some};
+    const kas_forecast forecast = {.judge = no_forecast, .context = &calls, .keep = keep_some};
     study s = {.count = 0};
     open_and_walk(&o, &forecast, &s, 70);
     assert_true(calls > 70); /* some were asked about in vain */
@@ -406,7 +406,7 @@ static void slow_ones_do_not_count(void **state)
     (void)state;
     const kas_search_options o = options_of(KAS_STRATEGY_EVOLUTION);
     oracle seer = {.calls = 0};
-    const kas_forecast forecast = {predict, &seer, NULL};
+    const kas_forecast forecast = {.judge = predict, .context = &seer};
     study s = {.count = 0};
     open_and_walk(&o, &forecast, &s, 50);
     assert_int_equal(seer.calls, 50);
@@ -443,7 +443,7 @@ static void a_hopeless_limit_ends(void **state)
 {
     (void)state;
     const kas_search_options o = options_of(KAS_STRATEGY_RANDOM);
-    const kas_forecast forecast = {all_slow, NULL, NULL};
+    const kas_forecast forecast = {.judge = all_slow};
     kas_strategy strategy;
     kas_status status = KAS_OK;
     OK(kas_strategy_open(&o, target, targets, "", &forecast, &strategy));

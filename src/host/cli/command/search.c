@@ -39,6 +39,7 @@ enum {
     OPTION_SPACE,
     OPTION_LATENCY_ON,
     OPTION_LEGALITY,
+    OPTION_PREFILTER,
     OPTION_STRATEGY,
     OPTION_POPULATION,
     OPTION_TOURNAMENT,
@@ -109,6 +110,11 @@ static const struct argp_option option_list[] = {
      "Reject candidates whose Fisher potential is below that of the unmodified network, or below 1 "
      "- T "
      "of it",
+     3},
+    {"prefilter", OPTION_PREFILTER, "SCORE:K", 0,
+     "Of each K proposals of like FLOPs train the one with the best score (docs/scores.md), such "
+     "as "
+     "naswot:4",
      3},
     {"targets", OPTION_TARGETS, "LIST", 0,
      "Kernel sizes to replace, such as 3x3,1x1 (default: all)", 3},
@@ -236,9 +242,11 @@ static void check_untrained(const search_command *c, struct argp_state *state)
     if (u->given && c->request.search.sample.space != KAS_SPACE_NAS_PTE)
         argp_error(state, "--no-training needs --space nas-pte: its configurations are sequences "
                           "of transformations");
-    if (u->given && (c->by_count || c->by_time || c->dry || c->shrink > 0))
-        argp_error(state, "--no-training trains no candidates: --candidates, --time, --shrink and "
-                          "--dry-run say nothing here; --configurations says how many are drawn");
+    if (u->given &&
+        (c->by_count || c->by_time || c->dry || c->shrink > 0 || *c->request.search.prefilter))
+        argp_error(state, "--no-training trains no candidates: --candidates, --time, --shrink, "
+                          "--prefilter and --dry-run say nothing here; --configurations says how "
+                          "many are drawn");
     if (u->given && u->measure && *c->request.search.latency_on)
         argp_error(state, "--measure measures on --device, and --latency-on names another machine; "
                           "give one of them");
@@ -285,6 +293,10 @@ static const kas_cli_value values[] = {
      {.type = KAS_FIELD_TEXT,
       .offset = offsetof(search_command, request.search.legality),
       .size = sizeof((search_command *)0)->request.search.legality}},
+    {OPTION_PREFILTER,
+     {.type = KAS_FIELD_TEXT,
+      .offset = offsetof(search_command, request.search.prefilter),
+      .size = sizeof((search_command *)0)->request.search.prefilter}},
     {OPTION_STORE, KAS_CLI_TEXT(search_command, request.store)},
     {OPTION_INIT, KAS_CLI_TEXT(search_command, request.init)},
     {OPTION_INIT_PARTIAL, KAS_CLI_FLAG(search_command, request.search.init_partial)},

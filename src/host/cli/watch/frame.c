@@ -85,7 +85,8 @@ static void put_head(const kas_study_view *v, const char *study, const tally *t,
     if (t->generation)
         kas_buf_printf(out, ", generation %d", t->generation);
     kas_buf_puts(out, "\n");
-    if (t->ended + t->state[KAS_WORK_PREDICTED_SLOW] + t->state[KAS_WORK_LOW_SCORE]) {
+    if (t->ended + t->state[KAS_WORK_PREDICTED_SLOW] + t->state[KAS_WORK_LOW_SCORE] +
+        t->state[KAS_WORK_PREFILTERED]) {
         kas_buf_printf(out, "%*s", MARGIN, "");
         put_states(t, true, MARGIN, out);
         kas_buf_puts(out, "\n");

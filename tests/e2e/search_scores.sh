@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Scores in a search: a candidate that --legality rejects, proposals of which --prefilter trains one, and the search that
+# trains nothing; bad options and bad images.
+set -eu
+. tests/e2e/expect.bash
+
+"$kas" dataset make shapes -o "$dir/s.h5" --train 200 --test 40 --size 8 --classes 4 >/dev/null
+
+# ---- with training ----
+search=("$kas" search --dataset "$dir/s.h5" --net resnet20 --study "$dir/study" --seed 1 --candidates 2
+    --epochs 1 --batch 32 --latency 0 --legality fisher:0.5 --prefilter naswot:2)
+expect 0 'best kernel:' "${search[@]}"
+expect 0 '' "$kas" log "$dir/study" --json
+cp "$dir/out" "$dir/list"
+/usr/bin/python3 - "$dir/list" <<'END' || fail "the study has other candidates"
+import json, sys
+items = [l for l in map(json.loads, open(sys.argv[1])) if l.get("kind") == "candidate"]
+states = [l["state"] for l in items]
+assert states.count("finished") == 2 and "prefiltered" in states and "low-score" in states, states
+for l in items:
+    if l["state"] == "prefiltered":
+        assert "of 2 proposals of like FLOPs" in l["reason"], l
+    if l["state"] == "low-score":
+        assert "Fisher potential" in l["reason"], l
+END
+# Another process walks through the same list.
+expect 0 'best kernel:' "$kas" resume "$dir/study"
+expect 0 '' "$kas" log "$dir/study" --json
+cmp "$dir/out" "$dir/list" || fail "the list changed when the study was resumed"
+expect 2 '--prefilter (the study has "naswot:2", this command "naswot:3")' "${search[@]}" --prefilter naswot:3
+expect 2 'expected SCORE:K with K from 2 to 32' "$kas" search --dataset "$dir/s.h5" --net resnet20 --study "$dir/x" --prefilter fishes:4
+expect 2 'the tree chooses each candidate' "$kas" search --dataset "$dir/s.h5" --net resnet20 --study "$dir/x" --strategy tree --prefilter naswot:4
+
+# ---- without ----
+pte=("$kas" search --dataset "$dir/s.h5" --net resnet20 --space nas-pte --no-training --study "$dir/pte")
+expect 0 "the fastest legal configuration: $dir/pte/best/kernel.json" "${pte[@]}" --configurations 12 --latency-on orin --finalists 2 --latency 2
+expect 0 '' "${pte[@]}" --configurations 12 --latency-on orin --finalists 2 --latency 2 --score-all --threads 1 --json
+cmp "$dir/out" "$dir/pte/untrained.jsonl" || fail "the folder has other lines than --json"
+/usr/bin/python3 - "$dir/out" "$dir/pte" <<'END' || fail "the lines are not as documented"
+import json, os, sys
+head, *rest = [json.loads(l) for l in open(sys.argv[1])]
+states = [c["state"] for c in rest]
+assert head["configurations"] == len(rest) == 12 and head["unscored"] == 0
+assert head["scored"] == head["legal"] + head["rejected"] and head["legal"] == states.count("legal") > 0
+assert head["rejected_share"] == head["rejected"] / head["scored"]
+assert head["best"] == rest[0]["configuration"]
+assert sorted(os.listdir(sys.argv[2] + "/legal")) == sorted(
+    c["configuration"] + ".json" for c in rest if c["state"] == "legal")
+assert all((c["fisher"] >= head["least_fisher"]) == (c["state"] == "legal") for c in rest if c["fisher"] is not None)
+END
+cmp "$dir/pte/best/kernel.json" "$dir/pte/legal/$(sed -n 's/.*"best": "\([0-9a-f]*\)".*/\1/p' "$dir/out").json" ||
+    fail "best/ has another configuration"
+expect 0 'kernel.json' "$kas" predict "$dir/pte/best/kernel.json" --net resnet20 --input 3x8x8 --machine orin
+expect 6 'none of 2 configurations is legal' "${pte[@]}" --configurations 2 --seed 5 --latency 0.01
+[ ! -e "$dir/pte/best" ] || fail "best/ of an earlier search is still there"
+expect 2 '--no-training needs --space nas-pte' "$kas" search --dataset "$dir/s.h5" --no-training
+expect 2 'need --no-training' "$kas" search --dataset "$dir/s.h5" --configurations 5
+expect 2 'a search without training needs a folder of its own' "$kas" search --dataset "$dir/s.h5" --net resnet20 --space nas-pte --no-training --study "$dir/study"
+expect 2 '--dataset is needed' "$kas" search --space nas-pte --no-training
+echo "ok: candidates that scores reject, and a search that trains nothing"

@@ -1,0 +1,190 @@
+/* Proposals that are compared before one of them is trained: against a list without such a choice. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "walk.h"
+
+enum { EACH = 3 };
+
+static uint64_t number_of(const char *name)
+{
+    return strtoull(name, NULL, 16);
+}
+
+/* Every fourth is slow, as if predicted. */
+static kas_status judge(void *context, const kas_replacement *replacement, kas_work *work)
+{
+    (void)context, (void)replacement;
+    if (number_of(work->name) % 4 == 0) {
+        work->state = KAS_WORK_PREDICTED_SLOW;
+        snprintf(work->reason, sizeof work->reason, "slow");
+    }
+    return KAS_OK;
+}
+
+/* A number that only the name decides; every third has none. */
+static double score_of(const char *name)
+{
+    const uint64_t number = number_of(name);
+    return number / 4 % 3 == 0 ? NAN : (double)(number % 1009);
+}
+
+static kas_status score(void *context, const kas_replacement *replacement, double *out)
+{
+    char name[KAS_NAME_SIZE];
+    ++*(int *)context;
+    OK(kas_canonical_name(replacement->kernel, name));
+    *out = score_of(name);
+    return KAS_OK;
+}
+
+static kas_forecast forecast_of(int *scored)
+{
+    return (kas_forecast){
+        .judge = judge, .context = scored, .score = score, .proposals = EACH, .score_name = "test"};
+}
+
+static int bucket_of(const kas_work *w)
+{
+    return (int)floor(log(w->flops / w->conv_flops) / log(sqrt(2)));
+}
+
+static int best_of(const study *plain, const int *member)
+{
+    int best = 0;
+    for (int i = 1; i < EACH; i++) {
+        const double a = score_of(plain->work[member[i]].name),
+                     b = score_of(plain->work[member[best]].name);
+        if ((isnan(b) && !isnan(a)) || a > b)
+            best = i;
+    }
+    return best;
+}
+
+/* Puts the candidates of a list without a choice into the order that they have with one. *at and state [count]:
+ * numbers in the list, and whether they are prefiltered. Returns how many. */
+static int expected(const study *plain, int *at, bool *dismissed)
+{
+    int count = 0, bucket[64][EACH], held[64] = {0};
+    for (int k = 0; k < plain->count; k++) {
+        const kas_work *w = &plain->work[k];
+        const int b = bucket_of(w) + 48;
+        assert_in_range(b, 0, 63);
+        if (w->state == KAS_WORK_PREDICTED_SLOW) {
+            dismissed[count] = false;
+            at[count++] = k;
+            continue;
+        }
+        bucket[b][held[b]++] = k;
+        if (held[b] < EACH)
+            continue;
+        const int best = best_of(plain, bucket[b]);
+        for (int i = 0; i < EACH; i++) {
+            dismissed[count] = i != best;
+            at[count++] = bucket[b][i];
+        }
+        held[b] = 0;
+    }
+    return count;
+}
+
+static void the_best_of_each_bucket(void **state)
+{
+    (void)state;
+    const kas_search_options o = options_of(KAS_STRATEGY_RANDOM);
+    kas_forecast plain_forecast = {.judge = judge};
+    study plain = {.count = 0}, s = {.count = 0};
+    int scored = 0, trained = 0, at[MOST];
+    bool dismissed[MOST];
+    open_and_walk(&o, &plain_forecast, &plain, 75);
+    const int count = expected(&plain, at, dismissed);
+    assert_in_range(count, 40, 75);
+    const kas_forecast forecast = forecast_of(&scored);
+    open_and_walk(&o, &forecast, &s, count);
+    for (int k = 0; k < count; k++) {
+        const kas_work *w = &s.work[k], *p = &plain.work[at[k]];
+        assert_string_equal(w->name, p->name);
+        assert_string_equal(w->kernel, p->kernel);
+        assert_int_equal(w->state, dismissed[k] ? KAS_WORK_PREFILTERED : p->state);
+        assert_true(kas_work_discarded(w->state) == (w->reason[0] != 0));
+        if (dismissed[k] && !strstr(w->reason, isnan(score_of(w->name)) ? "no score" : "test "))
+            fail_msg("%s, score %g: %s", w->name, score_of(w->name), w->reason);
+        trained += !kas_work_discarded(w->state);
+    }
+    print_message("%d candidates, %d trained, %d scored\n", count, trained, scored);
+    assert_true(trained > 8 && scored >= EACH * trained);
+    forget(&plain);
+    forget(&s);
+}
+
+/* A run that goes on anywhere, also within a bucket, gives the same list, and scores only what the study does not have.
+ * What the study has decided stands. */
+static void goes_on_anywhere(void **state)
+{
+    (void)state;
+    kas_search_options o = options_of(KAS_STRATEGY_EVOLUTION);
+    int scored = 0, again = 0, first = 0;
+    study s = {.count = 0}, whole = {.count = 0};
+    kas_forecast forecast = forecast_of(&scored);
+    open_and_walk(&o, &forecast, &whole, 60);
+    first = scored;
+    forecast.context = &again;
+    for (int until = 1; until <= 60; until += 1 + until % 5)
+        open_and_walk(&o, &forecast, &s, until);
+    again = 0;
+    open_and_walk(&o, &forecast, &s, 60);
+    for (int k = 0; k < 60; k++) {
+        assert_string_equal(s.work[k].name, whole.work[k].name);
+        assert_int_equal(s.work[k].state, whole.work[k].state);
+        assert_int_equal(s.work[k].generation, whole.work[k].generation);
+    }
+    again = 0;
+    open_and_walk(&o, &forecast, &s, 60); /* the study has all but those that still wait */
+    assert_true(again < first / 2);
+    int trained = 0;
+    for (int k = 0; k < 60; k++) {
+        const bool discarded = kas_work_discarded(s.work[k].state);
+        if (!discarded)
+            assert_int_equal(s.work[k].generation, trained < 12 ? 0 : 1 + (trained - 12) / 4);
+        trained += !discarded;
+    }
+    assert_true(trained > 12);
+    forget(&s);
+    forget(&whole);
+}
+
+static void known_kernels_are_not_compared(void **state)
+{
+    (void)state;
+    kas_search_options o = options_of(KAS_STRATEGY_RANDOM);
+    int scored = 0;
+    study s = {.count = 0};
+    const kas_forecast forecast = forecast_of(&scored);
+    o.known = true;
+    open_and_walk(&o, &forecast, &s, 40);
+    for (int k = 0; k < 40; k++)
+        if (strncmp(s.work[k].origin, "known:", 6) == 0)
+            assert_int_not_equal(s.work[k].state, KAS_WORK_PREFILTERED);
+    assert_true(known_in(&s) >= 10);
+    forget(&s);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_best_of_each_bucket),
+        TEST(goes_on_anywhere),
+        TEST(known_kernels_are_not_compared),
+    };
+    return cmocka_run_group_tests_name("buckets", tests, NULL, NULL);
+}
