@@ -79,7 +79,7 @@ out:
 
 kas_status kas_blockswap(const kas_blockswap_options *o, kas_blockswap_result *out)
 {
-    const uint64_t most = (uint64_t)o->draws * KAS_BLOCKSWAP_TRIES;
+    uint64_t last = 0; /* draws up to the last one that was scored */
     int *chosen = malloc(sizeof *chosen * ((size_t)o->choices->targets + 1));
     uint32_t *order = malloc(sizeof *order * ((size_t)o->choices->targets + 1));
     kas_rng rng = kas_rng_make(o->seed, KAS_PURPOSE_BLOCK, 0);
@@ -89,9 +89,13 @@ kas_status kas_blockswap(const kas_blockswap_options *o, kas_blockswap_result *o
     out->chosen = calloc((size_t)o->choices->targets + 1, sizeof *out->chosen);
     if (!chosen || !order || !out->chosen)
         status = kas_fail(KAS_NO_MEMORY, "no memory for %d layers", o->choices->targets);
-    for (; status == KAS_OK && out->drawn < most && out->scored < o->draws; out->drawn++) {
+    while (status == KAS_OK && out->drawn < last + KAS_BLOCKSWAP_TRIES && out->scored < o->draws) {
+        const int before = out->scored;
+        out->drawn++;
         if (draw(o, &rng, order, chosen))
             status = consider(o, chosen, &seen, out);
+        if (out->scored > before)
+            last = out->drawn;
     }
     if (status == KAS_OK && isnan(out->potential))
         status = kas_fail(KAS_NOTHING_VALID,

@@ -48,7 +48,8 @@ static kas_status none_left(const char *why)
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-static bool has_sizes(const kas_kernel *kernel, const kas_target *target, const kas_budget *budget)
+static kas_status find_sizes(const kas_kernel *kernel, const kas_target *target,
+                             const kas_budget *budget, bool *found)
 {
     kas_budget limits = *budget;
     kas_solution solution;
@@ -56,9 +57,10 @@ static bool has_sizes(const kas_kernel *kernel, const kas_target *target, const 
     const bool quiet = kas_quiet(true);
     const kas_status status = kas_solve(kernel, target, 1, &limits, &solution);
     kas_quiet(quiet);
-    if (status == KAS_OK)
+    *found = status == KAS_OK;
+    if (*found)
         kas_solution_free(&solution);
-    return status == KAS_OK;
+    return status == KAS_ILLEGAL || status == KAS_UNSUPPORTED ? KAS_OK : status;
 }
 
 kas_status kas_keep_where_none_fits(const kas_target *targets, int count, const kas_budget *budget,
@@ -69,9 +71,13 @@ kas_status kas_keep_where_none_fits(const kas_target *targets, int count, const 
     if (status != KAS_OK)
         goto out;
     const int before = replaced(kernel_of, count);
-    for (int t = 0; t < count; t++)
-        if (kernel_of[t] != KAS_KEPT && !has_sizes(&a->kernel[kernel_of[t]], &targets[t], budget))
+    for (int t = 0; t < count; t++) {
+        bool found = false;
+        if (kernel_of[t] != KAS_KEPT)
+            KAS_TRY_GOTO(find_sizes(&a->kernel[kernel_of[t]], &targets[t], budget, &found), out);
+        if (!found)
             kernel_of[t] = KAS_KEPT;
+    }
     const int left = replaced(kernel_of, count);
     if (left == 0)
         status = none_left("the kernel has whole sizes within the limits at none");
@@ -91,7 +97,7 @@ static bool same_case(const kas_replacement *r, const int *kernel_of, int t, int
     const kas_target *a = &r->target[t], *b = &r->target[earlier];
     return kernel_of[t] == kernel_of[earlier] && a->c_in == b->c_in && a->c_out == b->c_out &&
            a->h == b->h && a->w == b->w && a->kernel_h == b->kernel_h &&
-           a->kernel_w == b->kernel_w && a->stride == b->stride &&
+           a->kernel_w == b->kernel_w && a->stride == b->stride && a->groups == b->groups &&
            memcmp(&a->epilogue, &b->epilogue, sizeof a->epilogue) == 0 &&
            memcmp(&r->solution.binding[t], &r->solution.binding[earlier],
                   sizeof *r->solution.binding) == 0;

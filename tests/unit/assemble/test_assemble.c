@@ -214,6 +214,16 @@ static void blockswap_takes_the_best_within_the_budget(void **state)
     assert_true(kept <= 1);
     assert_true(a.drawn < 10);
     free(a.chosen);
+    /* All kernels must be there and be the first one or a single other: few networks, and it ends. */
+    tight.limit = -choices.targets;
+    tight.draws = 1000000;
+    for (int i = 0; i < count; i++)
+        if (i >= kas_choices_options(&choices) && i % kas_choices_options(&choices) > 1)
+            option[i].cost = 0;
+    OK(kas_blockswap(&tight, &a));
+    assert_in_range(a.scored, 2, 3);
+    assert_in_range(a.drawn, KAS_BLOCKSWAP_TRIES + 2, KAS_BLOCKSWAP_TRIES + 100);
+    free(a.chosen);
     tight.limit = -choices.targets - 1;
     assert_int_equal(kas_blockswap(&tight, &a), KAS_NOTHING_VALID);
     free(option);

@@ -129,6 +129,34 @@ static void layers_that_it_does_not_fit_are_kept(void **state)
     kas_assignment_free(&a);
 }
 
+/* Convolutions of the same sizes, of which one is in groups, are judged apart: the kernel is faster than
+ * the one and slower than the other. */
+static void groups_are_a_case_of_their_own(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"format\": \"kas-gpu network\", \"version\": 1, \"name\": \"two\", \"layers\": ["
+        "{\"conv\": \"stem\", \"channels\": 64, \"kernel\": 3},"
+        "{\"conv\": \"dense\", \"channels\": 64, \"kernel\": 3},"
+        "{\"conv\": \"grouped\", \"channels\": 64, \"kernel\": 3, \"groups\": 64},"
+        "{\"global_avg_pool\": \"pool\"}, {\"linear\": \"fc\", \"channels\": \"classes\"}]}";
+    kas_net *two;
+    kas_target *of_two;
+    kas_predictor *of_net;
+    int count;
+    OK(kas_net_build(text, 16, 16, 3, 10, &two));
+    OK(kas_net_targets(two, "all", &of_two, &count));
+    OK(kas_predictor_create(&machine, two, KAS_KEEP_BATCH, KAS_PRECISION_FP32, &of_net));
+    kas_assignment a = read_kernel("group_conv");
+    OK(kas_keep_slower(of_net, of_two, count, &no_budget, &a));
+    assert_int_equal(kernel_at(&a, "dense"), 0);
+    assert_int_equal(kernel_at(&a, "grouped"), KAS_KEPT);
+    kas_assignment_free(&a);
+    kas_predictor_free(of_net);
+    free(of_two);
+    kas_net_free(two);
+}
+
 /* The decision stands in the file: read again it is the same, and nothing more is taken away. */
 static void a_decision_is_a_file_of_layers(void **state)
 {
@@ -169,6 +197,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(slower_layers_are_kept),
                                        cmocka_unit_test(layers_that_it_does_not_fit_are_kept),
+                                       cmocka_unit_test(groups_are_a_case_of_their_own),
                                        cmocka_unit_test(a_decision_is_a_file_of_layers),
                                        cmocka_unit_test(a_kernel_that_is_faster_everywhere_stays)};
     return cmocka_run_group_tests(tests, begin, end);

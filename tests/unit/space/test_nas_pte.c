@@ -196,6 +196,20 @@ static void test_reading(void **state)
     }
 }
 
+/* Three groups of 4096 are more than a number of groups can hold. */
+static void test_too_many_groups(void **state)
+{
+    (void)state;
+    kas_pte_sequence sequence;
+    kas_kernel kernel;
+    assert_int_equal(
+        kas_pte_parse("group(4096) interchange(g,ci) group(4096) interchange(g2,co) group(4096)",
+                      &sequence),
+        KAS_OK);
+    assert_int_equal(kas_pte_kernel(&sequence, &kernel), KAS_ILLEGAL);
+    assert_non_null(strstr(kas_error(), "more than 65535"));
+}
+
 static void print(const kas_pte_sequence *sequence, kas_buf *out)
 {
     for (int i = 0; i < sequence->steps; i++) {
@@ -301,6 +315,7 @@ int main(void)
                                        cmocka_unit_test(test_shapes_are_restored_from_the_input),
                                        cmocka_unit_test(test_what_does_not_fit),
                                        cmocka_unit_test(test_reading),
+                                       cmocka_unit_test(test_too_many_groups),
                                        cmocka_unit_test(test_drawn_sequences),
                                        cmocka_unit_test(test_idle_splits_are_not_drawn),
                                        cmocka_unit_test(test_sampling)};

@@ -12,12 +12,37 @@
 
 enum { TURNS = 5, MOST_SECONDS = 2 };
 
-static void key_of(const kas_assemble *a, const char *kind, const char *what,
-                   char key[KAS_MEASURED_KEY])
+/* Writes what numbers of a replacement depend on: its kernels, and their free sizes, which the file
+ * of layers does not always hold. NULL is the unmodified network. */
+kas_status kas_assemble_describe(const kas_replacement *r, kas_buf *out)
 {
-    char text[2048];
-    snprintf(text, sizeof text, "%s %s %s", kind, what, a->setting);
-    kas_measured_key(text, key);
+    kas_assignment layers;
+    char name[KAS_NAME_SIZE] = "unmodified";
+    if (r) {
+        KAS_TRY(kas_assignment_make(r, &layers));
+        const kas_status status = kas_assignment_name(&layers, name);
+        kas_assignment_free(&layers);
+        KAS_TRY(status);
+    }
+    kas_buf_printf(out, "%s ", name);
+    for (int t = 0; r && t < r->solution.targets; t++)
+        for (int v = 0; kas_replacement_kernel(r, t) && v < KAS_MAX_VARS; v++)
+            if (kas_kernel_vars(kas_replacement_kernel(r, t)) >> v & 1)
+                kas_buf_printf(out, "%u ", r->solution.binding[t].value[KAS_SYM_X0 + v]);
+    return kas_buf_status(out);
+}
+
+static kas_status key_of(const kas_assemble *a, const char *kind, const kas_replacement *r,
+                         char key[KAS_MEASURED_KEY])
+{
+    kas_buf text = {0};
+    kas_buf_printf(&text, "%s ", kind);
+    const kas_status status = kas_assemble_describe(r, &text);
+    kas_buf_puts(&text, a->setting);
+    if (status == KAS_OK)
+        kas_measured_key(kas_buf_text(&text), key);
+    kas_buf_free(&text);
+    return status;
 }
 
 /* ---- latency --------------------------------------------------------------------------------- */
@@ -54,7 +79,7 @@ static kas_status measure_kept(kas_assemble *a, const char *what, const kas_repl
     char key[KAS_MEASURED_KEY], kind[256];
     kas_turns *turns;
     snprintf(kind, sizeof kind, "latency %d %.200s", a->common.threads, device);
-    key_of(a, kind, what, key);
+    KAS_TRY(key_of(a, kind, r, key));
     const double *known = kas_measured_find(a->measured, key, count);
     if (known) {
         memcpy(seconds, known, sizeof *seconds * (size_t)count);
@@ -123,14 +148,7 @@ kas_status kas_assemble_seconds(kas_assemble *a, const kas_replacement *replacem
     if (!of)
         return kas_fail(KAS_NO_MEMORY, "no memory for the times of %d layers", count);
     if (a->measure) {
-        kas_assignment layers = {0};
-        char name[KAS_NAME_SIZE] = "";
-        status = kas_assignment_make(replacement, &layers);
-        if (status == KAS_OK)
-            status = kas_assignment_name(&layers, name);
-        kas_assignment_free(&layers);
-        if (status == KAS_OK)
-            status = measure_kept(a, name, replacement, of);
+        status = measure_kept(a, "assembled", replacement, of);
         *seconds = 0;
         for (int t = 0; t < count; t++)
             *seconds += of[t];
@@ -155,7 +173,7 @@ static kas_status imitation_losses(kas_assemble *a, int kernel, double *loss)
     const kas_choices *c = &a->choices;
     char key[KAS_MEASURED_KEY], kind[64];
     snprintf(kind, sizeof kind, "imitation %d", a->images);
-    key_of(a, kind, c->name[kernel], key);
+    KAS_TRY(key_of(a, kind, &c->everywhere[kernel], key));
     const double *known = kas_measured_find(a->measured, key, c->targets);
     if (known) {
         memcpy(loss, known, sizeof *loss * (size_t)c->targets);
@@ -183,16 +201,9 @@ kas_status kas_assemble_potential(void *context, const kas_replacement *replacem
                                    .batch = a->minibatch[0].images,
                                    .seed = a->seed,
                                    .minibatch = a->minibatch};
-    kas_assignment layers = {0};
-    char key[KAS_MEASURED_KEY], name[KAS_NAME_SIZE] = "unmodified";
+    char key[KAS_MEASURED_KEY];
     kas_scored scored;
-    if (replacement) {
-        KAS_TRY(kas_assignment_make(replacement, &layers));
-        const kas_status status = kas_assignment_name(&layers, name);
-        kas_assignment_free(&layers);
-        KAS_TRY(status);
-    }
-    key_of(a, "fisher", name, key);
+    KAS_TRY(key_of(a, "fisher", replacement, key));
     const double *known = kas_measured_find(a->measured, key, 1);
     if (known) {
         *value = *known;
@@ -202,7 +213,7 @@ kas_status kas_assemble_potential(void *context, const kas_replacement *replacem
         return kas_interrupt_status();
     KAS_TRY(kas_score_average(&setup, replacement, 0, a->seed, 1, &a->memory, &scored));
     *value = scored.state[KAS_SCORE_FISHER] == KAS_SCORED ? scored.value[KAS_SCORE_FISHER] : NAN;
-    return kas_measured_add(a->measured, key, name, value, 1);
+    return kas_measured_add(a->measured, key, "Fisher potential", value, 1);
 }
 
 /* The share of the potential that is lost when one target alone has the kernel; 0 where it becomes
@@ -223,8 +234,9 @@ static kas_status fisher_losses(kas_assemble *a, int kernel, double original, do
         for (int u = 0; u < c->targets; u++)
             alone[u] = u == t ? 0 : KAS_KEPT;
         status = kas_assemble_potential(a, &one, &potential);
-        loss[t] = potential < original ? (original - potential) / original : 0 * potential;
-        if (status == KAS_ILLEGAL || status == KAS_UNSUPPORTED)
+        if (status == KAS_OK)
+            loss[t] = potential < original ? (original - potential) / original : 0 * potential;
+        else if (status == KAS_ILLEGAL || status == KAS_UNSUPPORTED)
             status = KAS_OK; /* it cannot be chosen there */
     }
     free(alone);

@@ -97,12 +97,15 @@ static kas_status file_of(const kas_assemble *a, const char *folder, const char 
 {
     char key[KAS_MEASURED_KEY], name[64];
     kas_buf text = {0};
+    kas_status status = KAS_OK;
     kas_buf_printf(&text, "%d %s ", a->images, a->setting);
-    for (int k = 0; k < a->choices.kernels && strcmp(kind, "supernet") == 0; k++)
-        kas_buf_printf(&text, "%s ", a->choices.name[k]);
+    for (int k = 0; k < a->choices.kernels && status == KAS_OK && strcmp(kind, "supernet") == 0;
+         k++)
+        status = kas_assemble_describe(&a->choices.everywhere[k], &text);
     kas_fields_write(kas_recipe_fields, kas_recipe_field_count, &a->recipe, &text);
     kas_measured_key(kas_buf_text(&text), key);
-    const kas_status status = kas_buf_status(&text);
+    if (status == KAS_OK)
+        status = kas_buf_status(&text);
     kas_buf_free(&text);
     KAS_TRY(status);
     snprintf(name, sizeof name, "%s-%.16s%s", kind, key,

@@ -31,7 +31,7 @@ enum {
     KEY_MEASURE,
     KEY_DRY_RUN
 };
-enum { FISHER_BATCH = 16, MOST_SETTING_BYTES = 1 << 20 };
+enum { FISHER_BATCH = 16 };
 
 static const struct argp_option option_list[] = {
     {"dataset", 'd', "F.h5", 0, "Images and labels (kas-gpu dataset)", 1},
@@ -43,14 +43,12 @@ static const struct argp_option option_list[] = {
      "The trained network, without kernels (default: it is trained first where that is needed)", 1},
     {"strategy", KEY_STRATEGY, "S", 0,
      "knapsack (default): the least sum of losses, exactly; blockswap: of networks drawn at random "
-     "the "
-     "one of the largest Fisher potential; fbnet: the most probable network after a supernet has "
-     "learned",
+     "the one of the largest Fisher potential; fbnet: the most probable network after a supernet "
+     "has learned",
      2},
     {"loss", KEY_LOSS, "L", 0,
      "Of a kernel at a layer, for knapsack: imitation (default), the share of the convolution's "
-     "variance that "
-     "it misses; fisher, the share of the network's Fisher potential that is lost",
+     "variance that it misses; fisher, the share of the network's Fisher potential that is lost",
      2},
     {"best", KEY_BEST, "N", 0, "Take the best N kernels of a study (default 8)", 2},
     {"images", 'i', "N", 0,
@@ -124,8 +122,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const char doc[] =
     "Choose for each layer of a network its convolution or one of the given kernels, so that the "
-    "whole "
-    "is fast enough and loses least, and train the result.\n\n"
+    "whole is fast enough and loses least, and train the result.\n\n"
     "  kas-gpu assemble STUDY --net resnet20 --dataset cifar100.h5 --latency 0.5 \\\n"
     "                   --init trained.safetensors -o half\n"
     "  kas-gpu assemble kernels/*.json --net resnet20 --dataset cifar100.h5 \\\n"
@@ -135,8 +132,7 @@ static const char doc[] =
     "\vThe result is a file of layers, DIR/NAME/layers.json, which train, bench, predict and "
     "export "
     "take, and its trained weights beside it. Ctrl-C loses nothing that was measured; the same "
-    "command "
-    "goes on (docs/assemble.md).";
+    "command goes on (docs/assemble.md).";
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
@@ -152,8 +148,8 @@ static kas_status take_kernel(void *context, const char *name, const char *text)
     return status;
 }
 
-/* The kernels of a study have the sizes that its budget gave them, unless the command has another;
- * what is assembled of them has no such limit. */
+/* The kernels of a study, and they alone, have the sizes that its budget gave them, unless the command
+ * has another; what is assembled of them has no such limit. */
 static kas_status take_budget(kas_assemble *a, const char *study)
 {
     kas_budget *b = &a->choices.sizes;
@@ -172,6 +168,7 @@ static kas_status take_budget(kas_assemble *a, const char *study)
 static kas_status take_folder(kas_assemble *a, const char *path)
 {
     const int best = a->best;
+    const kas_budget sizes = a->choices.sizes;
     char store[PATH_MAX];
     kas_buf text = {0};
     kas_status status = KAS_OK;
@@ -187,6 +184,7 @@ static kas_status take_folder(kas_assemble *a, const char *path)
         status = kas_from_read(kas_buf_text(&text), take_kernel, a);
     kas_buf_free(&text);
     a->best = best;
+    a->choices.sizes = sizes;
     return status;
 }
 
@@ -318,17 +316,14 @@ static kas_status describe_setting(kas_assemble *a)
 {
     char code[KAS_CODE_VERSION_SIZE], name[KAS_NET_KEPT_NAME], init[65];
     const char *text;
-    const kas_budget *b = &a->choices.sizes;
     KAS_TRY(kas_code_version(code));
     KAS_TRY(kas_net_keep(a->net.name, name, &text));
     KAS_TRY(a->init ? kas_file_digest(a->init, KAS_WEIGHTS_LIMIT, init)
                     : digest_recipe(&a->recipe, init));
     snprintf(a->setting, sizeof a->setting,
-             "code %s net %s targets %.256s data %s init %s seed %llu validation %.17g batch %d "
-             "flops %.17g params %.17g",
+             "code %s net %s targets %.256s data %s init %s seed %llu validation %.17g batch %d",
              code, name, a->net.filter ? a->net.filter : "", a->data.dataset->digest, init,
-             (unsigned long long)a->seed, a->validation, a->recipe.batch, b->max_flops_ratio,
-             b->max_params_ratio);
+             (unsigned long long)a->seed, a->validation, a->recipe.batch);
     return KAS_OK;
 }
 

@@ -329,6 +329,8 @@ const char *kas_pte_misfit(const kas_pte_tree *tree, int i, const kas_pte_step *
                "w, kh or kw outermost";
     if (step->factor > kinds[kind].most)
         return "the factor is larger than the number of parts that can be joined again";
+    if (kind == KAS_PTE_GROUP && kas_pte_groups(leaf) > UINT16_MAX / step->factor)
+        return "its groups would be more than 65535";
     const char *why = misfit(tree, leaf, (kas_pte_kind)kind);
     const uint32_t size = divided_by(tree, leaf, (kas_pte_kind)kind);
     if (!why && size && size % step->factor != 0)
