@@ -8,9 +8,9 @@ two=$dir/two.json four=kernels/group_conv.json # in 2 and in 4 groups
 sed 's/"G0": 4/"G0": 2/' $four >"$two"
 expect 0 '0.50 of 18' "$kas" interpolate "$two" $four $net --points 37 -o "$dir/path"
 [ "$(ls "$dir/path" | wc -l)" = 37 ] || fail "not 37 files"
-expect 0 '"layers_changed": 17.5' "$kas" interpolate "$two" $four $net --points 37 --json
-/usr/bin/python3 - "$dir/out" "$dir/path" <<'EOF' || fail "the way from 2 to 4 groups"
-import json, sys
+expect 0 '"layers_changed": 17.5' "$kas" interpolate "$two" $four $net --points 37 --json --picture "$dir/way.svg"
+/usr/bin/python3 - "$dir/out" "$dir/path" "$dir/way.svg" <<'EOF' || fail "the way from 2 to 4 groups"
+import json, sys, xml.etree.ElementTree
 lines = [json.loads(l) for l in open(sys.argv[1])]
 flops = [l["flops_ratio"] for l in lines]
 assert all(a > b for a, b in zip(flops, flops[1:])), flops
@@ -18,6 +18,9 @@ assert abs(flops[0] - 0.5) < 0.01 and abs(flops[-1] - 0.25) < 0.01, flops
 assert len({l["kernel"] for l in lines}) == 37
 middle = json.load(open(sys.argv[2] + "/001.json"))
 assert len(middle["kernels"]) == 2 and any(n["op"] == "concat" for k in middle["kernels"] for n in k["nodes"])
+way = xml.etree.ElementTree.parse(sys.argv[3]).getroot()
+circles = [e for e in way.iter() if e.tag.endswith("}circle")]
+assert len(circles) == 3 * 37 and all(e[0].text for e in circles), len(circles)
 EOF
 # A file of layers from the middle, in a training; ends with kept layers; whole layers only.
 expect 0 'failures: 0' "$kas" check "$dir/path/001.json" --net resnet20 --input 3x8x8 --threads 1
@@ -28,7 +31,7 @@ expect 0 'of 18' "$kas" interpolate "$dir/kept.json" "$two" $net --points 4 -o "
 
 expect 3 'are the same at every layer' "$kas" interpolate $four $four $net
 expect 2 'expected two kernel files' "$kas" interpolate $four $net
-expect 2 'two files are expected' "$kas" interpolate $four "$two" "$two" $net
+expect 2 'expected two kernel files' "$kas" interpolate $four "$two" "$two" $net
 expect 3 'nowhere.json' "$kas" interpolate $four "$dir/nowhere.json" $net
 expect 2 '--within' "$kas" interpolate $four "$two" $net --within 5
 echo "ok: interpolate"

@@ -31,8 +31,8 @@ typedef struct kas_blockswap_result {
     int scored; /* different networks within the budget; fewer than `draws` if there are no more */
 } kas_blockswap_result;
 
-/* It ends after so many draws in a row that gave no network within the budget, or one that came before:
- * few are left then. */
+/* It ends after so many draws in a row that gave no network within the budget, or one that came
+ * before: few are left then. */
 enum { KAS_BLOCKSWAP_TRIES = 5000 };
 
 /* KAS_NOTHING_VALID when no network within the budget was drawn, or none has a finite potential.

@@ -81,6 +81,15 @@ bool kas_choices_has(const kas_choices *c, int target, int option)
 
 /* ---- replacements ---------------------------------------------------------------------------- */
 
+kas_replacement kas_choices_alone(const kas_choices *c, int kernel, int target, int *kernel_of)
+{
+    kas_replacement one = c->everywhere[kernel];
+    for (int t = 0; t < c->targets; t++)
+        kernel_of[t] = t == target ? 0 : KAS_KEPT;
+    one.kernel_of = kernel_of;
+    return one;
+}
+
 /* Puts the numbers of target `t` in the place of free sizes; a kernel that cannot have them stays
  * as it is. */
 static void fix_sizes(const kas_choices *c, int k, int t, kas_kernel *out)

@@ -37,6 +37,11 @@ static inline int kas_choices_options(const kas_choices *choices)
 /* Whether a target can have an option. */
 bool kas_choices_has(const kas_choices *choices, int target, int option);
 
+/* Makes the replacement in which one target alone has a kernel, with the sizes at which it is
+ * measured. It lives in the memory of `choices` and of kernel_of [targets], and is not freed. */
+kas_replacement kas_choices_alone(const kas_choices *choices, int kernel, int target,
+                                  int *kernel_of);
+
 /* Builds the replacement in which each target has the option chosen [targets]. Numbers take the
  * place of a kernel's free sizes, those at which it is measured, so that they do not depend on what
  * other targets have; targets of different sizes then have different kernels. KAS_OVER_BUDGET when

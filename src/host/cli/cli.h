@@ -57,8 +57,8 @@ extern const kas_command kas_command_search, kas_command_status, kas_command_bes
     kas_command_train, kas_command_export, kas_command_net, kas_command_recipe, kas_command_bench,
     kas_command_dataset, kas_command_doctor, kas_command_worker, kas_command_ahead,
     kas_command_imitate, kas_command_predict, kas_command_report, kas_command_propose,
-    kas_command_score, kas_command_assemble, kas_command_interpolate, kas_command_store,
-    kas_command_tune;
+    kas_command_score, kas_command_assemble, kas_command_interpolate, kas_command_sensitivity,
+    kas_command_store, kas_command_tune;
 
 int kas_cli_main(int argc, char **argv);
 

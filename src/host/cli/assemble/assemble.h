@@ -54,8 +54,8 @@ kas_status kas_assemble_losses(kas_assemble *a);
 /* Gets the Fisher potential of a replacement (NULL: the unmodified network). `context` is the
  * kas_assemble. */
 kas_status kas_assemble_potential(void *context, const kas_replacement *replacement, double *value);
-/* Writes the kernels of a replacement (NULL: the unmodified network) and their free sizes, for the key of
- * what was measured. */
+/* Writes which kernel each layer of a replacement has, with its free sizes: the key of what was
+ * measured of it. NULL is the unmodified network. */
 kas_status kas_assemble_describe(const kas_replacement *replacement, kas_buf *out);
 /* Gets the seconds of a forward pass with a replacement, predicted or measured. */
 kas_status kas_assemble_seconds(kas_assemble *a, const kas_replacement *replacement,

@@ -12,23 +12,20 @@
 
 enum { TURNS = 5, MOST_SECONDS = 2 };
 
-/* Writes what numbers of a replacement depend on: its kernels, and their free sizes, which the file
- * of layers does not always hold. NULL is the unmodified network. */
 kas_status kas_assemble_describe(const kas_replacement *r, kas_buf *out)
 {
-    kas_assignment layers;
-    char name[KAS_NAME_SIZE] = "unmodified";
-    if (r) {
-        KAS_TRY(kas_assignment_make(r, &layers));
-        const kas_status status = kas_assignment_name(&layers, name);
-        kas_assignment_free(&layers);
-        KAS_TRY(status);
+    for (int k = 0; r && k < r->kernels; k++) {
+        char name[KAS_NAME_SIZE];
+        KAS_TRY(kas_kernel_name(&r->kernel[k], name));
+        kas_buf_printf(out, "%s ", name);
     }
-    kas_buf_printf(out, "%s ", name);
-    for (int t = 0; r && t < r->solution.targets; t++)
-        for (int v = 0; kas_replacement_kernel(r, t) && v < KAS_MAX_VARS; v++)
-            if (kas_kernel_vars(kas_replacement_kernel(r, t)) >> v & 1)
+    for (int t = 0; r && t < r->solution.targets; t++) {
+        const kas_kernel *kernel = kas_replacement_kernel(r, t);
+        kas_buf_printf(out, "%d ", kernel ? (int)(kernel - r->kernel) : KAS_KEPT);
+        for (int v = 0; kernel && v < KAS_MAX_VARS; v++)
+            if (kas_kernel_vars(kernel) >> v & 1)
                 kas_buf_printf(out, "%u ", r->solution.binding[t].value[KAS_SYM_X0 + v]);
+    }
     return kas_buf_status(out);
 }
 
@@ -221,18 +218,15 @@ kas_status kas_assemble_potential(void *context, const kas_replacement *replacem
 static kas_status fisher_losses(kas_assemble *a, int kernel, double original, double *loss)
 {
     const kas_choices *c = &a->choices;
-    kas_replacement one = c->everywhere[kernel];
     int *alone = malloc(sizeof *alone * ((size_t)c->targets + 1));
     kas_status status =
         alone ? KAS_OK : kas_fail(KAS_NO_MEMORY, "no memory for %d layers", c->targets);
-    one.kernel_of = alone;
     for (int t = 0; t < c->targets && status == KAS_OK; t++) {
         double potential;
         loss[t] = NAN;
         if (!kas_choices_has(c, t, kernel + 1))
             continue;
-        for (int u = 0; u < c->targets; u++)
-            alone[u] = u == t ? 0 : KAS_KEPT;
+        const kas_replacement one = kas_choices_alone(c, kernel, t, alone);
         status = kas_assemble_potential(a, &one, &potential);
         if (status == KAS_OK)
             loss[t] = potential < original ? (original - potential) / original : 0 * potential;

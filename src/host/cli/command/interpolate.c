@@ -8,6 +8,7 @@
 #include "host/core/file/files.h"
 #include "host/core/log.h"
 #include "host/report/line.h"
+#include "host/report/plot/plot.h"
 #include "host/report/table.h"
 #include "host/space/evolve/blend.h"
 #include "host/space/file/assignment.h"
@@ -15,11 +16,11 @@
 typedef struct interpolate_options {
     kas_cli_common common;
     kas_cli_net net;
-    const char *machine, *folder, *path[2];
+    const char *machine, *folder, *picture, *path[2];
     int points, within;
 } interpolate_options;
 
-enum { KEY_MACHINE = 0x200, KEY_POINTS, KEY_WITHIN, MOST_POINTS = 1024 };
+enum { KEY_MACHINE = 0x200, KEY_POINTS, KEY_WITHIN, KEY_PICTURE, MOST_POINTS = 1024 };
 
 static const struct argp_option option_list[] = {
     {"output", 'o', "DIR", 0, "Write each network to DIR/NUMBER.json, a file of layers", 0},
@@ -28,12 +29,14 @@ static const struct argp_option option_list[] = {
      "Shares of a layer's outputs that change over one by one: 1, 2 (default), 3 or 4", 0},
     {"machine", KEY_MACHINE, "M", 0,
      "Machine whose times are predicted, as of kas-gpu predict (default: this one)", 0},
+    {"picture", KEY_PICTURE, "F.svg", 0, "Also draw time, FLOPs and parameters of the networks", 0},
     {0}};
 
 static const kas_cli_value values[] = {
     {'o', KAS_CLI_TEXT(interpolate_options, folder)},
     {KEY_MACHINE, KAS_CLI_TEXT(interpolate_options, machine)},
     {KEY_POINTS, KAS_CLI_INT(interpolate_options, points, 2, MOST_POINTS)},
+    {KEY_PICTURE, KAS_CLI_TEXT(interpolate_options, picture)},
     {KEY_WITHIN, KAS_CLI_INT(interpolate_options, within, 1, KAS_BLEND_SHARES)},
     {0}};
 
@@ -46,12 +49,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         state->child_inputs[1] = &o->common;
         return 0;
     case ARGP_KEY_ARG:
-        if (state->arg_num > 1)
-            argp_error(state, "two files are expected");
-        o->path[state->arg_num] = arg;
+        if (state->arg_num < 2)
+            o->path[state->arg_num] = arg;
         return 0;
     case ARGP_KEY_END:
-        if (!o->net.name || !o->path[1])
+        if (!o->net.name || state->arg_num != 2)
             argp_error(state, "expected two kernel files or files of layers, and --net NAME");
         return 0;
     default:
@@ -68,6 +70,8 @@ static const char doc[] =
     "\vOutputs can change over in shares where both kernels end in a fully-connected map; "
     "elsewhere, and where a layer has a kernel on one side only, it changes as a whole.";
 
+enum { TIME, FLOPS, PARAMS, RATIOS };
+
 typedef struct session {
     const interpolate_options *o;
     kas_net *net;
@@ -77,7 +81,10 @@ typedef struct session {
     int *changed, changes; /* targets at which the ends differ, in network order */
     kas_predictor *predictor;
     kas_table *table;
-    double first; /* predicted seconds of the first network */
+    /* For the picture: how many layers have changed, and ratios to the unmodified network */
+    int points;
+    double x[MOST_POINTS], y[RATIOS * MOST_POINTS]; /* y [RATIOS][points] */
+    char name[MOST_POINTS][KAS_NAME_SIZE];
 } session;
 
 /* A network on the way. */
@@ -247,17 +254,48 @@ static kas_status put_line(const session *s, const point *p, double seconds)
     return status;
 }
 
+static void note_point(session *s, const point *p, double seconds)
+{
+    const kas_solution *q = &p->replacement.solution;
+    double *to = s->y + p->number;
+    s->x[p->number] = (double)p->at / s->o->within;
+    memcpy(s->name[p->number], p->name, sizeof p->name);
+    to[TIME * s->points] = seconds / kas_predictor_unmodified(s->predictor);
+    to[FLOPS * s->points] = q->flops / q->conv_flops;
+    to[PARAMS * s->points] = q->params / q->conv_params;
+}
+
 static kas_status give_point(session *s, point *p)
 {
     double seconds;
     KAS_TRY(make_point(s, p));
     KAS_TRY(kas_predict_candidate(s->predictor, &p->replacement, &seconds));
+    note_point(s, p, seconds);
     if (s->o->folder)
         KAS_TRY(write_point(s, p));
     if (s->o->common.json)
         return put_line(s, p, seconds);
     add_row(s, p, seconds);
     return KAS_OK;
+}
+
+static kas_status draw(const session *s)
+{
+    static const char *const names[RATIOS] = {"predicted time", "FLOPs", "parameters"};
+    const kas_plot_panel panel = {"relative to the unmodified network", s->y};
+    const char *point[MOST_POINTS];
+    for (int i = 0; i < s->points; i++)
+        point[i] = s->name[i];
+    const kas_plot plot = {.about = "Networks between two",
+                           .x_title = "layers that have changed",
+                           .points = s->points,
+                           .lines = RATIOS,
+                           .panels = 1,
+                           .x = s->x,
+                           .point = point,
+                           .line = names,
+                           .panel = &panel};
+    return kas_plot_write(&plot, s->o->picture);
 }
 
 static kas_status print_table(const session *s)
@@ -279,6 +317,7 @@ static kas_status give_points(session *s)
     kas_status status = KAS_OK;
     if (points + 1 < s->o->points)
         kas_info("there are only %d networks on the way", points + 1);
+    s->points = points + 1;
     for (int i = 0; i <= points && status == KAS_OK; i++) {
         point p = {.number = i, .at = (2 * i * steps + points) / (2 * points)};
         p.kernel = calloc((size_t)s->targets, sizeof *p.kernel);
@@ -301,6 +340,8 @@ static kas_status run_all(session *s)
                                          {"params", KAS_RIGHT},         {"time", KAS_RIGHT},
                                          {"of unmodified", KAS_RIGHT}};
     kas_machine machine;
+    if (s->o->picture)
+        KAS_TRY(kas_file_check_writable(s->o->picture));
     KAS_TRY(kas_machine_find(s->o->machine, &machine));
     KAS_TRY(kas_cli_net_targets(&s->o->net, &s->net, &s->target, &s->targets));
     KAS_TRY(
@@ -310,7 +351,9 @@ static kas_status run_all(session *s)
         KAS_TRY(kas_mkdirs(s->o->folder));
     s->table = kas_table_create(columns, sizeof columns / sizeof *columns);
     KAS_TRY(give_points(s));
-    return s->o->common.json ? KAS_OK : print_table(s);
+    if (!s->o->common.json)
+        KAS_TRY(print_table(s));
+    return s->o->picture ? draw(s) : KAS_OK;
 }
 
 static kas_status run(int argc, char **argv)

@@ -9,16 +9,7 @@
 #include "host/report/html/markup.h"
 
 /* Sizes in pixels; the text of charts has 12 of them (style.css). */
-enum {
-    WIDE = 860,
-    NARROW = 358,
-    WIDE_HEIGHT = 420,
-    NARROW_HEIGHT = 300,
-    LEFT = 44,
-    TOP = 26,
-    BELOW = 44,
-    LINE_HEIGHT = 14
-};
+enum { NARROW = 358, NARROW_HEIGHT = 300, LEFT = 44, TOP = 26, BELOW = 44, LINE_HEIGHT = 14 };
 
 static void widen(kas_axis *axis, double share)
 {
@@ -65,6 +56,16 @@ kas_axis kas_axis_epochs(const char *title, double high)
 {
     kas_axis axis = {.low = 1, .high = high > 1 ? high : 2, .scale = 1, .suffix = ""};
     snprintf(axis.title, sizeof axis.title, "%s", title);
+    return axis;
+}
+
+kas_axis kas_axis_ratio(const char *title, double low, double high)
+{
+    kas_axis axis = {.low = low, .high = high, .scale = 1, .suffix = "x"};
+    snprintf(axis.title, sizeof axis.title, "%s", title);
+    axis.log = low > 0 && high > 10 * low;
+    widen(&axis, 0.06);
+    axis.low = axis.low < 0 && low >= 0 ? 0 : axis.low;
     return axis;
 }
 
@@ -177,8 +178,8 @@ void kas_chart_open(kas_chart *c, kas_buf *out, bool wide, const kas_axis *x, co
                     double room, const char *about)
 {
     *c = (kas_chart){.out = out, .wide = wide, .x = *x, .y = *y};
-    c->width = wide ? WIDE : NARROW;
-    c->height = wide ? WIDE_HEIGHT : NARROW_HEIGHT;
+    c->width = wide ? KAS_CHART_WIDE : NARROW;
+    c->height = wide ? KAS_CHART_WIDE_HEIGHT : NARROW_HEIGHT;
     c->left = LEFT;
     c->right = c->width - (room > 8 ? room : 8);
     c->top = TOP;

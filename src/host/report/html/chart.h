@@ -30,11 +30,14 @@ typedef struct kas_axis {
 kas_axis kas_axis_percent(const char *title, double low, double high);
 kas_axis kas_axis_seconds(const char *title, double low, double high, bool log);
 kas_axis kas_axis_epochs(const char *title, double high); /* from 1 to high */
+/* Of ratios; logarithmic where the range is wide. */
+kas_axis kas_axis_ratio(const char *title, double low, double high);
 
 typedef struct kas_box {
     double x0, y0, x1, y1;
 } kas_box;
 enum { KAS_CHART_BOXES = 2048 };
+enum { KAS_CHART_WIDE = 860, KAS_CHART_WIDE_HEIGHT = 420 }; /* pixels of a wide chart */
 
 typedef struct kas_chart {
     kas_buf *out;
