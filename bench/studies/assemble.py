@@ -24,20 +24,17 @@ run that has begun is finished.  Several parts, on several machines, may write f
 """
 import argparse
 import collections
-import concurrent.futures
 import glob
-import json
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-KAS = os.environ.get("KAS_GPU", os.path.join(ROOT, "kas-gpu"))
+import study
+from study import ROOT
+
 RUNS = os.path.join(ROOT, "bench", "results", "assemble.jsonl")
 NET, SIDE = "resnet20", 16
 KERNELS = ("group_conv", "depthwise_separable", "spatial_separable", "nas_pte_2", "nas_pte_3", "depthwise")
@@ -54,16 +51,11 @@ class Failed(Exception):
 
 
 def timed(*words):
-    """JSON lines of a command, and its CPU seconds with those of the compilers that it started."""
-    with tempfile.TemporaryFile("w+") as messages:
-        process = subprocess.Popen([KAS, *map(str, words)], stdout=subprocess.PIPE, stderr=messages, text=True)
-        lines = [json.loads(line) for line in process.stdout if line.startswith("{")]
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        messages.seek(0)
-        if process.returncode:
-            raise Failed(f"{' '.join(map(str, words))}: {messages.read().strip()[-400:]}")
-        return lines, usage.ru_utime + usage.ru_stime
+    """JSON lines of a command, and its CPU seconds."""
+    code, lines, error, seconds = study.timed(*words)
+    if code:
+        raise Failed(f"{' '.join(map(str, words))}: {error.strip()[-400:]}")
+    return lines, seconds
 
 
 def dataset(args, images):
@@ -171,13 +163,7 @@ def jobs(args):
 
 
 def known_runs(paths):
-    found = {}
-    for path in paths:
-        if os.path.exists(path):
-            with open(path) as file:
-                for line in map(json.loads, file):
-                    found[line["method"], line["allowed"], line["seed"]] = line
-    return found
+    return {(line["method"], line["allowed"], line["seed"]): line for line in study.known_runs(*paths)}
 
 
 def part(args):
@@ -188,18 +174,11 @@ def part(args):
     done = known_runs(args.runs)
     todo = [job for job in jobs(args) if job not in done]
     ran = 0
-    with open(args.runs[0], "a") as file, concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        def work(job):
-            if time.monotonic() > deadline:
-                return False
-            line = run(args, *job)
-            print(json.dumps(line), file=file, flush=True)
-            return True
-        for seed in sorted({job[2] for job in todo}):
-            if time.monotonic() > deadline:
-                break
-            baseline(args, seed)  # before threads ask for it
-            ran += sum(pool.map(work, [job for job in todo if job[2] == seed]))
+    for seed in sorted({job[2] for job in todo}):
+        if time.monotonic() > deadline:
+            break
+        baseline(args, seed)  # before threads ask for it
+        ran += study.run_part([job for job in todo if job[2] == seed], lambda job: [run(args, *job)], args.runs[0], deadline, args.jobs)
     print(f"{ran} runs in this part; {len(todo) - ran} are left")
 
 

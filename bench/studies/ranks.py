@@ -15,20 +15,15 @@ known ones first and each kind in a random order.  --minutes ends the part: a tr
 """
 import argparse
 import collections
-import concurrent.futures
 import glob
 import json
 import os
 import random
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-KAS = os.environ.get("KAS_GPU", os.path.join(ROOT, "kas-gpu"))
+from study import ROOT, interval, kas, known_runs, must, run_part, spearman, timed
+
 RUNS = os.path.join(ROOT, "bench", "results", "ranks.jsonl")
 NET, SIDE, BATCH, RATE = "resnet20", 16, 128, 0.2
 WARM_RATE = 0.1  # of what begins with trained weights
@@ -45,18 +40,6 @@ SETTINGS = {
     "warm-1": (50000, 1, "baseline"),
     "5000-8": (5000, 8, None),
 }
-
-
-def kas(*words):
-    done = subprocess.run([KAS, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    return done.returncode, [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")], done.stderr
-
-
-def must(*words):
-    code, lines, error = kas(*words)
-    if code:
-        sys.exit(f"{' '.join(map(str, words))}: {error}")
-    return lines
 
 
 def dataset(args, images):
@@ -105,46 +88,36 @@ def choose(args):
     return chosen
 
 
-def baseline(args):
-    return os.path.join(args.work, "baseline.safetensors")
+def baseline(args, seed=0):
+    return os.path.join(args.work, f"baseline{'' if seed == 0 else f'-{seed}'}.safetensors")
 
 
-def timed(words):
-    """Exit code, JSON lines, messages, and CPU seconds of a command with those of the compilers that it started."""
-    with tempfile.TemporaryFile("w+") as messages:
-        process = subprocess.Popen([KAS, *map(str, words)], stdout=subprocess.PIPE, stderr=messages, text=True)
-        lines = [json.loads(line) for line in process.stdout if line.startswith("{")]
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        messages.seek(0)
-        return process.returncode, lines, messages.read(), usage.ru_utime + usage.ru_stime
+def start_of(args, kernel, kind, seed=0):
+    name = kernel_name(kernel) + ("" if seed == 0 else f"-{seed}")
+    return os.path.join(args.work, "start", name + ".safetensors") if kind == "imitation" else baseline(args, seed)
 
 
-def start_of(args, kernel, kind):
-    return os.path.join(args.work, "start", kernel_name(kernel) + ".safetensors") if kind == "imitation" else baseline(args)
-
-
-def imitate(args, kernel, images):
+def imitate(args, kernel, images, seed=0):
     """A share of variance that is missed, and the accuracy without any training of the whole."""
     os.makedirs(os.path.join(args.work, "start"), exist_ok=True)
-    code, lines, error, seconds = timed(["imitate", "--net", NET, "--dataset", dataset(args, images), "--seed", 0, "--threads", 1,
-                                         "--weights", baseline(args), "--kernel", kernel["kernel"], "--json",
-                                         "--out", start_of(args, kernel, "imitation")])
+    code, lines, error, seconds = timed("imitate", "--net", NET, "--dataset", dataset(args, images), "--seed", seed, "--threads", 1,
+                                        "--weights", baseline(args, seed), "--kernel", kernel["kernel"], "--json",
+                                        "--out", start_of(args, kernel, "imitation", seed))
     result = lines[-1] if lines and lines[-1].get("event") == "result" else {}
     return {"curve": [result["validation_accuracy"]] if result else [], "missed": result.get("missed"), "state": "trained" if result else None,
             "error": error.strip()[-300:] if code else None, "cpu_seconds": seconds}
 
 
-def train(args, kernel, images, epochs, start):
-    words = ["train", "--net", NET, "--dataset", dataset(args, images), "--epochs", epochs, "--batch", BATCH, "--lr",
-             WARM_RATE if start else RATE, "--seed", 0, "--threads", 1, "--json", "--quiet"]
+def train(args, kernel, images, epochs, start, seed=0, net=NET, weights=None):
+    words = ["train", "--net", net, "--dataset", dataset(args, images), "--epochs", epochs, "--batch", BATCH, "--lr",
+             WARM_RATE if start else RATE, "--seed", seed, "--threads", 1, "--json", "--quiet"]
     if kernel["kernel"]:
         words += ["--kernel", kernel["kernel"]]
-    elif start is None and images == 50000:
-        words += ["--weights", baseline(args)]
+    if weights:
+        words += ["--weights", weights]
     if start:
-        words += ["--init", start_of(args, kernel, start)]
-    code, lines, error, seconds = timed(words)
+        words += ["--init", start_of(args, kernel, start, seed)]
+    code, lines, error, seconds = timed(*words)
     curve = [line["validation_accuracy"] for line in lines if line.get("validation_accuracy") is not None and "epoch" in line]
     return {"curve": curve, "state": lines[-1].get("state") if lines else None, "error": error.strip()[-300:] if code else None,
             "cpu_seconds": seconds}
@@ -153,19 +126,13 @@ def train(args, kernel, images, epochs, start):
 def verdict(args, kernel, setting):
     images, epochs, start = SETTINGS[setting]
     about = {"setting": setting, "kernel": kernel_name(kernel), "kind": kernel["kind"], "predicted": kernel["predicted"]}
-    found = train(args, kernel, images, epochs, start) if epochs else imitate(args, kernel, images)
+    weights = baseline(args) if not kernel["kernel"] and setting == "long" else None
+    found = train(args, kernel, images, epochs, start, weights=weights) if epochs else imitate(args, kernel, images)
     return {**about, **found}
 
 
 def kernel_name(kernel):
     return os.path.basename(kernel["kernel"])[:-5] if kernel["kernel"] else "unmodified"
-
-
-def known_runs(path):
-    if not os.path.exists(path):
-        return []
-    with open(path) as file:
-        return [json.loads(line) for line in file]
 
 
 def part(args):
@@ -177,51 +144,10 @@ def part(args):
     for images in {SETTINGS[setting][0] for _, setting in todo}:
         dataset(args, images)
     first = [job for job in todo if job[0]["kernel"] is None and job[1] == "long"]  # others begin with its weights
-    with open(args.runs, "a") as file, concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        def run(job):
-            if time.monotonic() > deadline:
-                return False
-            line = verdict(args, *job)
-            print(json.dumps(line), file=file, flush=True)
-            return True
-        for job in first:
-            run(job)
-        ran = sum(pool.map(run, [job for job in todo if job not in first]))
-    print(f"{ran + len(first)} trainings in this part; {len(todo) - ran - len(first)} are left")
-
-
-def ranks_of(values):
-    """Ranks from 1, the mean of them for equal values."""
-    order = sorted(range(len(values)), key=lambda i: values[i])
-    ranks = [0.0] * len(values)
-    at = 0
-    while at < len(order):
-        end = at
-        while end < len(order) and values[order[end]] == values[order[at]]:
-            end += 1
-        for i in order[at:end]:
-            ranks[i] = (at + end + 1) / 2
-        at = end
-    return ranks
-
-
-def spearman(a, b):
-    if len(a) < 3 or len(set(a)) < 2 or len(set(b)) < 2:
-        return float("nan")
-    return statistics.correlation(ranks_of(a), ranks_of(b))
-
-
-def interval(a, b, draws=1000):
-    """95% of Spearman's rho over samples of the kernels, drawn with replacement."""
-    draw = random.Random(0)
-    found = []
-    for _ in range(draws):
-        chosen = [draw.randrange(len(a)) for _ in a]
-        rho = spearman([a[i] for i in chosen], [b[i] for i in chosen])
-        if rho == rho:
-            found.append(rho)
-    found.sort()
-    return (found[len(found) // 40], found[-1 - len(found) // 40]) if found else (float("nan"),) * 2
+    ran = 0
+    for jobs in (first, [job for job in todo if job not in first]):
+        ran += run_part(jobs, lambda job: [verdict(args, *job)], args.runs, deadline, args.jobs)
+    print(f"{ran} trainings in this part; {len(todo) - ran} are left")
 
 
 def verdicts(runs):
@@ -253,7 +179,7 @@ def table(runs):
         best = sorted(range(len(kernels)), key=lambda i: -dear[i])
         half, fifth = best[:len(best) // 2], set(best[:max(1, len(best) // 5)])
         chosen = set(sorted(range(len(kernels)), key=lambda i: -cheap[i])[:len(fifth)])
-        low, high = interval(cheap, dear)
+        low, high = interval(lambda a, b: (spearman(a, b),), (cheap, dear), 1000)[0]
         print(f"| {name} | {len(kernels)} | {spearman(cheap, dear):.2f} ({low:.2f} - {high:.2f}) | "
               f"{spearman([cheap[i] for i in half], [dear[i] for i in half]):.2f} | {len(chosen & fifth)} of {len(fifth)} | "
               f"{statistics.median(of_kernel[k][1] for k in kernels):.0f} |")

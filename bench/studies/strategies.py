@@ -30,7 +30,8 @@ import sys
 import time
 
 import ranks
-from ranks import BATCH, KAS, NET, RATE, ROOT, kas, known_runs, must
+from ranks import BATCH, NET, RATE
+from study import KAS, ROOT, kas, known_runs, must
 
 RUNS = os.path.join(ROOT, "bench", "results", "strategies.jsonl")
 STRATEGIES = ("random", "evolution")

@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# What bench/studies/scores.py makes of runs that were written by hand, and the statistics of bench/studies/study.py against numbers
+# that were worked out by hand or that SciPy's documentation gives.
+set -eu
+. tests/e2e/expect.bash
+command -v python3 >/dev/null || { echo "SKIPPED: no python3 to run the study's script"; exit 77; }
+
+PYTHONPATH=bench/studies python3 -B - <<'END' || fail "the statistics"
+import math
+from study import interval, kendall, ndcg, partial_spearman, ranks_of, recall, spearman
+largest = 0
+def near(found, expected, what):
+    global largest
+    error = abs(found - expected)
+    largest = max(largest, error)
+    assert error <= 1e-12, (what, found, expected)
+assert ranks_of([3, 1, 3, 2]) == [3.5, 1, 3.5, 2]
+near(spearman([1, 2, 3, 4, 5], [5, 6, 7, 8, 7]), 0.82078268166812329, "SciPy's example of spearmanr")
+near(kendall([12, 2, 1, 12, 2], [1, 4, 7, 1, 0]), -4 / math.sqrt(8 * 9), "SciPy's example of kendalltau: 2 pairs with, 6 against")
+near(kendall([1, 2, 3, 4], [1, 3, 2, 4]), 4 / 6, "one pair of six against")
+# rho of ab 0.8, of a and of b with the third list 0.4 and 0.2: (0.8 - 0.08) / sqrt(0.84 * 0.96)
+a, b, c = [1, 2, 3, 4], [1, 3, 2, 4], [2, 1, 4, 3]
+near(spearman(a, b), 0.8, "1 - 6 * 2 / 60")
+near(spearman(a, c), 0.6, "1 - 6 * 4 / 60")
+near(spearman(b, c), 0.0, "1 - 6 * 10 / 60")
+near(partial_spearman(a, b, c), 0.8 / math.sqrt((1 - 0.36) * 1), "without what the third says")
+# gains 1, 0.5, 0 in the order 0.5, 1, 0: (0.5 + 1 / log2 3) / (1 + 0.5 / log2 3)
+l = math.log2(3)
+near(ndcg([2, 3, 1], [30, 20, 10]), (0.5 + 1 / l) / (1 + 0.5 / l), "two in the wrong order")
+near(ndcg([1, 1, 1], [30, 20, 10]), 0.5 * (1 + 1 / l + 0.5) / (1 + 0.5 / l), "a verdict that says nothing has the mean gain")
+truth = list(range(40)) # the best two are 39 and 38
+near(recall(truth, truth), 1, "all")
+near(recall([-t for t in truth], truth), 0, "none")
+near(recall([0] * 39 + [1], truth), (1 + 1 / 39) / 2, "one, and one of 39 equal ones by chance")
+assert math.isnan(spearman([1, 1, 1], [1, 2, 3])) and math.isnan(kendall([1, 1], [1, 2])) and math.isnan(ndcg([1, 2], [1, 1]))
+(low, high), = interval(lambda a, b: (spearman(a, b),), (truth, truth))
+assert low == high == 1
+(low, high), = interval(lambda a, b: (spearman(a, b),), (truth, truth[20:] + truth[:20]))
+assert -0.8 < low < spearman(truth, truth[20:] + truth[:20]) < high < 0, (low, high)
+print(f"largest error {largest:.1e}")
+END
+
+# 40 kernels of a bucket whose accuracy is in the order of synflow, with naswot against it and without a value for one of them; five
+# with another seed; the unmodified network's potential, below which lies the worse half.
+PYTHONPATH=bench/studies python3 -B - >"$dir/runs.jsonl" <<'END'
+import json
+def score(name, group, fisher, synflow):
+    scores = {"synflow": synflow, "fisher": fisher, "naswot": -synflow if synflow != 7 else None, "params": (7 * synflow) % 40}
+    return {"setting": "score", "kernel": name, "group": group, "scores": scores, "states": {}, "cpu_seconds": 1}
+print(json.dumps(score("unmodified", "unmodified", 20, 0)))
+for i in range(40):
+    print(json.dumps(score(f"k{i}", "bucket", i, i)))
+    for seed in range(2 if i % 8 == 0 else 1):
+        line = {"setting": "imitation-1", "kernel": f"k{i}", "group": "bucket", "seed": seed, "accuracy": 0.01 * i, "state": "trained", "error": None}
+        print(json.dumps({**line, "cpu_seconds": 80}))
+print(json.dumps({**line, "kernel": "diverged", "seed": 0, "accuracy": None, "cpu_seconds": 19}))
+END
+study() { python3 -B bench/studies/scores.py --table --runs "$dir/one.jsonl" "$dir/other.jsonl" "$dir/missing.jsonl"; }
+head -n 30 "$dir/runs.jsonl" >"$dir/one.jsonl"
+tail -n +31 "$dir/runs.jsonl" >"$dir/other.jsonl"
+expect 0 '| synflow | 40 | 1.00 (1.00 - 1.00) | 1.00 (1.00 - 1.00) | 1.00 (1.00 - 1.00) | 1.00 (1.00 - 1.00) | 1.00 (1.00 - 1.00) |' study
+expect 0 '| naswot | 39 | -1.00 (-1.00 - -1.00) | -1.00 (-1.00 - -1.00)' study
+expect 0 '5 trained twice: Spearman 1.00 (1.00 - 1.00)' study
+expect 0 '**Kernels above 3 times chance (3.0%)**: 36, accuracy 4.0% to 39.0%' study # kernels of exactly 3% are not
+expect 0 '**--legality**: chosen on one half of the bucket: fisher:0.0' study
+expect 0 '**--prefilter**: chosen on one half of the bucket: fisher:8' study
+expect 0 '**Cells of NAS-Bench-201**: 0, too few' study
+expect 0 '87 lines, 1.02 CPU hours' study
+echo "ok: statistics and tables of made runs"
