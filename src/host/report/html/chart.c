@@ -184,9 +184,11 @@ void kas_chart_open(kas_chart *c, kas_buf *out, bool wide, const kas_axis *x, co
     c->right = c->width - (room > 8 ? room : 8);
     c->top = TOP;
     c->bottom = c->height - BELOW;
-    kas_buf_printf(out,
-                   "<svg class=\"chart %s\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"",
-                   wide ? "wide" : "narrow", c->width, c->height);
+    kas_buf_printf(
+        out,
+        "<svg class=\"chart %s\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
+        "role=\"img\" aria-label=\"",
+        wide ? "wide" : "narrow", c->width, c->height, c->width, c->height);
     kas_html_text(out, about);
     kas_buf_puts(out, "\">\n");
     draw_axes(c);

@@ -37,7 +37,7 @@ typedef struct kas_box {
     double x0, y0, x1, y1;
 } kas_box;
 enum { KAS_CHART_BOXES = 2048 };
-enum { KAS_CHART_WIDE = 860, KAS_CHART_WIDE_HEIGHT = 420 }; /* pixels of a wide chart */
+enum { KAS_CHART_WIDE = 860, KAS_CHART_WIDE_HEIGHT = 420 }; /* size of a wide chart */
 
 typedef struct kas_chart {
     kas_buf *out;
