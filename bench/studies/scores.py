@@ -32,7 +32,7 @@ import sys
 import time
 
 import ranks
-from study import ROOT, interval, kas, kendall, known_runs, must, ndcg, partial_spearman, recall, run_part, spearman
+from study import ROOT, interval, kendall, known_runs, must, ndcg, partial_spearman, recall, run_part, spearman
 
 RUNS = os.path.join(ROOT, "bench", "results", "scores.jsonl")
 BUCKET = (0.3, 0.5)  # FLOPs relative to the replaced convolutions
