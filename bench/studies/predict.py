@@ -14,29 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-
-def ranks(values):
-    """Ranks from 1, ties get their mean."""
-    order = sorted(range(len(values)), key=lambda i: values[i])
-    rank = [0.0] * len(values)
-    i = 0
-    while i < len(order):
-        j = i
-        while j + 1 < len(order) and values[order[j + 1]] == values[order[i]]:
-            j += 1
-        for k in range(i, j + 1):
-            rank[order[k]] = (i + j) / 2 + 1
-        i = j + 1
-    return rank
-
-
-def spearman(x, y):
-    if len(x) < 3:
-        return math.nan
-    a, b = ranks(x), ranks(y)
-    mean = (len(x) + 1) / 2
-    cov = sum((p - mean) * (q - mean) for p, q in zip(a, b))
-    return cov / math.sqrt(sum((p - mean) ** 2 for p in a) * sum((q - mean) ** 2 for q in b))
+from study import spearman
 
 
 def quantile(values, q):
