@@ -85,4 +85,8 @@ wait $pid 2>/dev/null || true
 expect 3 'no candidate of this study has finished' "${assemble[@]}" "$dir/study" --latency 0.9 -o "$dir/s"
 expect 0 '' "${search[@]}"
 expect 0 'layers replaced' "${assemble[@]}" "$dir/study" --latency 0.95 --init "$trained" --best 2 -o "$dir/s" --dry-run
+# The budget of a study gives sizes to its own kernels, so that under this budget a kernel of a file is another one.
+sizes() { "${assemble[@]}" "$@" --latency 1 --loss fisher -o "$dir/sizes" --dry-run >/dev/null 2>&1 || true; wc -l <"$dir/sizes/measured.jsonl"; }
+both=$(sizes kernels/spatial_separable.json "$dir/study")
+[ "$(sizes kernels/spatial_separable.json --flops 0.8 --params 1)" -gt "$both" ] || fail "potentials of other sizes were taken"
 echo "ok: assemble; $(wc -l <"$dir/frontier") points on the frontier, $latency of the latency"
