@@ -11,13 +11,16 @@
 #include "host/core/log.h"
 
 static const kas_command *const commands[] = {
-    &kas_command_search,  &kas_command_status,      &kas_command_best,        &kas_command_report,
-    &kas_command_resume,  &kas_command_log,         &kas_command_sample,      &kas_command_show,
-    &kas_command_check,   &kas_command_train,       &kas_command_imitate,     &kas_command_assemble,
-    &kas_command_export,  &kas_command_net,         &kas_command_recipe,      &kas_command_bench,
-    &kas_command_predict, &kas_command_tune,        &kas_command_interpolate, &kas_command_score,
-    &kas_command_dataset, &kas_command_sensitivity, &kas_command_store,       &kas_command_doctor,
-    &kas_command_worker,  &kas_command_ahead,       &kas_command_propose};
+    &kas_command_search,      &kas_command_status,  &kas_command_best,
+    &kas_command_report,      &kas_command_resume,  &kas_command_log,
+    &kas_command_sample,      &kas_command_show,    &kas_command_check,
+    &kas_command_train,       &kas_command_imitate, &kas_command_assemble,
+    &kas_command_export,      &kas_command_net,     &kas_command_recipe,
+    &kas_command_bench,       &kas_command_predict, &kas_command_tune,
+    &kas_command_interpolate, &kas_command_score,   &kas_command_dataset,
+    &kas_command_sensitivity, &kas_command_store,   &kas_command_doctor,
+    &kas_command_evaluate,    &kas_command_worker,  &kas_command_ahead,
+    &kas_command_propose};
 
 static void print_help(FILE *out)
 {
@@ -125,6 +128,16 @@ int kas_cli_choice(struct argp_state *state, const char *option, const char *tex
     if (kas_choice_parse(option, choices, text, &chosen) != KAS_OK)
         argp_error(state, "%s", kas_error());
     return chosen;
+}
+
+void kas_cli_action(struct argp_state *state, char *arg, const char **action, const char **object)
+{
+    if (!*action)
+        *action = arg;
+    else if (!*object)
+        *object = arg;
+    else
+        argp_error(state, "unexpected argument \"%s\"", arg);
 }
 
 error_t kas_cli_set(struct argp_state *state, const struct argp_option *options,

@@ -58,7 +58,7 @@ extern const kas_command kas_command_search, kas_command_status, kas_command_bes
     kas_command_dataset, kas_command_doctor, kas_command_worker, kas_command_ahead,
     kas_command_imitate, kas_command_predict, kas_command_report, kas_command_propose,
     kas_command_score, kas_command_assemble, kas_command_interpolate, kas_command_sensitivity,
-    kas_command_store, kas_command_tune;
+    kas_command_store, kas_command_evaluate, kas_command_tune;
 
 int kas_cli_main(int argc, char **argv);
 
@@ -71,6 +71,10 @@ double kas_cli_number(struct argp_state *state, const char *option, const char *
 /* The number of the word in a list that ends with NULL. */
 int kas_cli_choice(struct argp_state *state, const char *option, const char *text,
                    const char *const *choices);
+
+/* Takes one of a command's arguments: what it does and with what, such as `start DIR`. NULL = not
+ * given yet; one more calls argp_error. */
+void kas_cli_action(struct argp_state *state, char *arg, const char **action, const char **object);
 
 /* Options that set one member of a struct each: the option, the type of the member and its limits.
  * A field of type KEPT is the argument itself; one of type FLAG takes none. */

@@ -5,13 +5,15 @@
 
 #include "host/cli/progress.h"
 #include "host/core/file/files.h"
+#include "host/core/log.h"
 #include "host/leaderboard/finals.h"
 #include "host/leaderboard/leaderboard.h"
 #include "host/search/supervisor/ahead.h"
 #include "host/search/worker/worker.h"
 #include "host/study/study_dir.h"
 
-enum { KEY_PACK = 0x500, KEY_STREAM, KEY_READ_THREADS, KEY_AHEAD, KEY_RETRAIN, KEY_PROPOSE };
+enum { KEY_PACK = 0x500, KEY_STREAM, KEY_READ_THREADS, KEY_AHEAD, KEY_ROLE };
+enum { KEY_RETRAIN = 0x580, KEY_PROPOSE };
 
 static uint64_t gibibytes(struct argp_state *state, const char *option, const char *arg)
 {
@@ -21,6 +23,10 @@ static uint64_t gibibytes(struct argp_state *state, const char *option, const ch
 static const struct argp_option options[] = {
     {"device", 'D', "DEVICE", 0, "auto, cpu, cuda or cuda:0,1,... (default auto)", 50},
     {"workers", 'w', "N", 0, "Worker processes (default: one a GPU; one on the CPU)", 50},
+    {"role", KEY_ROLE, "ROLE", 0,
+     "train: train what others have measured; measure: only measure latencies, for others; all "
+     "(default)",
+     50},
     {"pack", KEY_PACK, "N", 0,
      "Candidates at once in a worker, or auto (default): on a GPU as many as fill it and fit in "
      "its "
@@ -40,16 +46,10 @@ static const struct argp_option options[] = {
      "Silence after which a worker is killed and its candidate is \"hung\", and time that the "
      "program of --propose has for an answer (default 600)",
      50},
-    {"propose", KEY_PROPOSE, "CMD", 0,
-     "Up to half of each generation are kernels that this command proposes: it reads the study's "
-     "history and writes kernel files, one a line. No study keeps it (docs/proposals.md)",
-     50},
     {"checkpoint-limit", 'K', "GIB", 0, "Disk space for checkpoints of the study (default 8)", 50},
     {"weights-limit", 'W', "GIB", 0,
      "Disk space for trained weights of the frontier's candidates; 0 = none are kept (default 4)",
      50},
-    {"retrain", KEY_RETRAIN, 0, 0,
-     "Repeat final trainings that are finished and whose weights are gone", 50},
     {0}};
 
 static const kas_cli_value values[] = {
@@ -57,7 +57,7 @@ static const kas_cli_value values[] = {
     {'w', KAS_CLI_INT(kas_session_request, workers, 1, 256)},
     {KEY_STREAM, KAS_CLI_FLAG(kas_session_request, stream)},
     {KEY_READ_THREADS, KAS_CLI_INT(kas_session_request, read_threads, 1, 256)},
-    {KEY_RETRAIN, KAS_CLI_FLAG(kas_session_request, retrain)},
+    {KEY_ROLE, KAS_CLI_CHOICE(kas_session_request, role, kas_work_role_names)},
     {'H', KAS_CLI_NUMBER(kas_session_request, hang_seconds, 1, 1e7)},
     {0}};
 
@@ -75,11 +75,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
                              ? -1
                              : (int)kas_cli_int(state, "--compile-ahead", arg, 0, KAS_AHEAD_MOST);
         return 0;
-    case KEY_PROPOSE:
-        request->propose = arg;
-        if (strspn(arg, " \t\n") == strlen(arg))
-            argp_error(state, "--propose: expected a command of the shell, found \"%s\"", arg);
-        return 0;
     case 'K':
         request->checkpoint_limit = gibibytes(state, "--checkpoint-limit", arg);
         return 0;
@@ -92,6 +87,31 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 const struct argp kas_search_work_argp = {options, parse, 0, 0, 0, 0, 0};
+
+static const struct argp_option lead_options[] = {
+    {"propose", KEY_PROPOSE, "CMD", 0,
+     "Up to half of each generation are kernels that this command proposes: it reads the study's "
+     "history and writes kernel files, one a line. No study keeps it (docs/proposals.md)",
+     51},
+    {"retrain", KEY_RETRAIN, 0, 0,
+     "Repeat final trainings that are finished and whose weights are gone", 51},
+    {0}};
+
+static error_t parse_lead(int key, char *arg, struct argp_state *state)
+{
+    kas_session_request *request = state->input;
+    if (key == KEY_RETRAIN)
+        request->retrain = true;
+    else if (key == KEY_PROPOSE)
+        request->propose = arg;
+    else
+        return ARGP_ERR_UNKNOWN;
+    if (key == KEY_PROPOSE && strspn(arg, " \t\n") == strlen(arg))
+        argp_error(state, "--propose: expected a command of the shell, found \"%s\"", arg);
+    return 0;
+}
+
+const struct argp kas_search_lead_argp = {lead_options, parse_lead, 0, 0, 0, 0, 0};
 
 /* Adds where the winner's files are, but only those that exist. */
 static void add_places(const kas_session *s, const char *folder, const char *weights, kas_buf *out)
@@ -140,9 +160,11 @@ static kas_status print_results(kas_session *s, const kas_cli_common *common)
 static void print_beginning(const kas_session *s)
 {
     fprintf(stderr, "%s %s: %s on %s, %d %s on %s%s, %d %s each\n",
-            s->created ? "study" : "going on with", s->study, s->search.net, s->dataset, s->workers,
-            s->workers == 1 ? "worker" : "workers", s->devices.spec[0],
-            s->devices.count > 1 ? ", ..." : "", s->search.threads,
+            s->takes_only ? "taking part in"
+            : s->created  ? "study"
+                          : "going on with",
+            s->study, s->search.net, s->dataset, s->workers, s->workers == 1 ? "worker" : "workers",
+            s->devices.spec[0], s->devices.count > 1 ? ", ..." : "", s->search.threads,
             s->search.threads == 1 ? "thread" : "threads");
     if (s->pack > 1)
         fprintf(stderr, "up to %d candidates at once in a worker\n", s->pack);
@@ -166,11 +188,16 @@ kas_status kas_search_run(kas_session *s, const kas_cli_common *common)
     if (status == KAS_INTERRUPTED || status == KAS_PREEMPTED) {
         kas_buf word = {0};
         kas_buf_shell_word(&word, s->study);
-        fprintf(stderr, "everything is saved; to go on: kas-gpu resume %s\n", kas_buf_text(&word));
+        fprintf(stderr,
+                s->takes_only ? "everything is saved; the same command goes on%.0s\n"
+                              : "everything is saved; to go on: kas-gpu resume %s\n",
+                kas_buf_text(&word));
         kas_buf_free(&word);
         return kas_fail(status, "%s", "");
     }
-    return status == KAS_OK ? print_results(s, common) : status;
+    if (status == KAS_OK && s->takes_only)
+        kas_info("%s: the study has ended", s->study);
+    return status == KAS_OK && !s->takes_only ? print_results(s, common) : status;
 }
 
 /* ---- rounds ---------------------------------------------------------------------------------- */

@@ -13,6 +13,8 @@
 /* The options that determine how the work is done, not what is done: --workers, --device, --stream,
  * --hang-timeout and others. A command lists the parser as a child, with its request as input. */
 extern const struct argp kas_search_work_argp;
+/* Those of commands that propose candidates: --propose, --retrain; used in the same way. */
+extern const struct argp kas_search_lead_argp;
 
 kas_status kas_search_run(kas_session *session, const kas_cli_common *common);
 

@@ -8,6 +8,7 @@
 
 #include "host/core/machine.h"
 #include "host/core/file/files.h"
+#include "host/core/file/private.h"
 #include "host/core/sha256.h"
 #include "host/core/log.h"
 #include "host/leaderboard/publish.h"
@@ -34,13 +35,20 @@ static void stem(const char *path, char out[64])
         *dot = 0;
 }
 
+static kas_status set_dataset(const char *path, kas_session *s)
+{
+    char real[PATH_MAX];
+    if (!realpath(path, real))
+        return kas_fail(KAS_BAD_INPUT, "%s: %s; --dataset says where the data set lies", path,
+                        kas_strerror(errno));
+    snprintf(s->dataset, sizeof s->dataset, "%s", real);
+    return KAS_OK;
+}
+
 static kas_status set_paths(const kas_session_request *request, kas_session *s)
 {
-    char name[64], real[PATH_MAX];
-    if (!realpath(request->dataset, real))
-        return kas_fail(KAS_BAD_INPUT, "%s: %s; --dataset says where the data set lies",
-                        request->dataset, kas_strerror(errno));
-    snprintf(s->dataset, sizeof s->dataset, "%s", real);
+    char name[64];
+    KAS_TRY(set_dataset(request->dataset, s));
     stem(request->dataset, name);
     int size = *request->study ? snprintf(s->study, sizeof s->study, "%s", request->study)
                                : snprintf(s->study, sizeof s->study, "studies/%s-%s-%llu",
@@ -60,6 +68,7 @@ static kas_status set_devices(const kas_session_request *request, const char *sp
     s->pack = request->pack > 0 ? request->pack : 1; /* on a GPU choose_pack decides */
     s->ahead = request->ahead >= 0 ? request->ahead : cuda ? KAS_AHEAD_CUDA : 0;
     s->retrain = request->retrain;
+    s->role = request->role;
     s->hang_seconds = request->hang_seconds;
     s->checkpoint_limit = request->checkpoint_limit;
     s->weights_limit = request->weights_limit;
@@ -290,6 +299,17 @@ static kas_status describe(const kas_session *s, kas_study *out)
     return KAS_OK;
 }
 
+static kas_status check_code(const kas_session *s, const kas_study *stored)
+{
+    const char *code = kas_code_recorded(stored->code_version);
+    return !*code || strcmp(code, s->code_version) == 0
+               ? KAS_OK
+               : kas_fail(KAS_STORE,
+                          "%s: begun with code version %s, this kas-gpu has version %s and would "
+                          "compute other numbers; go on with the version that began it",
+                          s->study, code, s->code_version);
+}
+
 static kas_status check_same(const kas_session *s, const kas_study *stored)
 {
     if (strcmp(stored->dataset_digest, s->problem.dataset->digest) != 0)
@@ -302,13 +322,7 @@ static kas_status check_same(const kas_session *s, const kas_study *stored)
                         "%s: begun with sampler version %d, this kas-gpu has version %d and would "
                         "sample other kernels; go on with the version that began it",
                         s->study, stored->sampler_version, sampler_version(s));
-    const char *code = kas_code_recorded(stored->code_version);
-    if (*code && strcmp(code, s->code_version) != 0)
-        return kas_fail(KAS_STORE,
-                        "%s: begun with code version %s, this kas-gpu has version %s and would "
-                        "compute other numbers; go on with the version that began it",
-                        s->study, code, s->code_version);
-    return KAS_OK;
+    return check_code(s, stored);
 }
 
 /* Updates how images are read, if the command says so. Returns whether that is a change. */
@@ -519,6 +533,7 @@ kas_status kas_session_resume(const kas_session_request *request, kas_session *o
     KAS_TRY(kas_problem_open(&out->search, out->dataset, &out->problem));
     KAS_TRY(choose_pack(request, out));
     KAS_TRY(kas_study_dir_make(out->study));
+    KAS_TRY(pin_plans(out));
     KAS_TRY(kas_code_version(out->code_version));
     KAS_TRY(adopt(out, NULL));
     KAS_TRY(keep_from(out));
@@ -526,6 +541,78 @@ kas_status kas_session_resume(const kas_session_request *request, kas_session *o
     KAS_TRY(open_strategy(out));
     KAS_TRY(open_proposer(out));
     return keep_init(out);
+}
+
+/* A machine that only measures has a folder of its own, for logs and plans, unless it sees that of
+ * the study. */
+static kas_status choose_folder(kas_session *s, bool here)
+{
+    char cache[KAS_STUDY_PATH], relative[64];
+    if (here)
+        return KAS_OK;
+    if (s->role != KAS_TAKES_MEASURING)
+        return kas_fail(KAS_STORE,
+                        "%s: the folder of the study is not on this machine; weights and "
+                        "checkpoints are there: mount it, and give its path as --study if that is "
+                        "another, or take part with --role measure, which needs no folder",
+                        s->study);
+    KAS_TRY(kas_cache_dir(cache));
+    snprintf(relative, sizeof relative, "measured/%s", kas_store_get_place(s->store)->id);
+    return kas_study_path(cache, relative, s->study);
+}
+
+/* Measures on any kind of device; the training's numbers depend on the kind, and on the threads. */
+static kas_status join_on(const kas_session_request *request, kas_session *s)
+{
+    const bool measures = request->role == KAS_TAKES_MEASURING;
+    const char *spec = request->device ? request->device : measures ? "auto" : s->search.device;
+    KAS_TRY(set_devices(request, spec, s));
+    if (measures) {
+        snprintf(s->search.device, sizeof s->search.device, "%s", s->devices.kind);
+        s->search.threads = share(request->threads ? request->threads : kas_cores(), s->workers);
+        s->ahead = 0;
+        return KAS_OK;
+    }
+    return strcmp(s->devices.kind, s->search.device) == 0
+               ? KAS_OK
+               : kas_fail(KAS_USAGE,
+                          "%s: the study trains on \"%s\", and --device %s means \"%s\"; with "
+                          "--role measure it may be another",
+                          s->study, s->search.device, spec, s->devices.kind);
+}
+
+static kas_status join_stored(const kas_session_request *request, const kas_study *stored,
+                              kas_session *s)
+{
+    KAS_TRY(check_code(s, stored));
+    KAS_TRY(kas_search_options_read(s->study, stored->options, &s->search));
+    KAS_TRY(set_dataset(request->dataset ? request->dataset : stored->dataset_path, s));
+    take_reading(request, s);
+    KAS_TRY(join_on(request, s));
+    KAS_TRY(kas_problem_open(&s->search, s->dataset, &s->problem));
+    if (strcmp(stored->dataset_digest, s->problem.dataset->digest) != 0)
+        return kas_fail(KAS_STORE,
+                        "%s: the study was begun with other data (digest %.12s...; %s has "
+                        "%.12s...); --dataset says where the same data lies on this machine",
+                        s->study, stored->dataset_digest, s->dataset, s->problem.dataset->digest);
+    return s->role == KAS_TAKES_MEASURING ? KAS_OK : choose_pack(request, s);
+}
+
+kas_status kas_session_join(const kas_session_request *request, kas_session *out)
+{
+    kas_study stored;
+    bool here;
+    *out = (kas_session){.takes_only = true, .role = request->role};
+    KAS_TRY(kas_study_join(request->store, request->study, &out->store, out->study, &here));
+    KAS_TRY(kas_code_version(out->code_version));
+    KAS_TRY(kas_store_get_study(out->store, &stored));
+    const kas_status status = join_stored(request, &stored, out);
+    kas_study_clear(&stored);
+    KAS_TRY(status);
+    KAS_TRY(choose_folder(out, here));
+    KAS_TRY(kas_study_dir_make(out->study));
+    KAS_TRY(pin_plans(out));
+    return out->role == KAS_TAKES_MEASURING ? KAS_OK : keep_init(out);
 }
 
 void kas_session_close(kas_session *session)
@@ -558,7 +645,7 @@ static void describe_strategy(const kas_session *s)
 kas_status kas_session_run(kas_session *s, void (*on_event)(void *context, const kas_event *event),
                            void *context)
 {
-    static const char *const worker[] = {"/proc/self/exe", "worker", NULL};
+    static const char *const worker[] = {"/proc/self/exe", "evaluate", NULL};
     const char *device[KAS_MAX_DEVICES];
     for (int i = 0; i < s->devices.count; i++)
         device[i] = s->devices.spec[i];
@@ -576,6 +663,8 @@ kas_status kas_session_run(kas_session *s, void (*on_event)(void *context, const
                                       .search = &s->search,
                                       .strategy = s->strategy,
                                       .asking = &s->asking,
+                                      .role = (kas_work_role)s->role,
+                                      .takes_only = s->takes_only,
                                       .predicted = kas_search_forecast_unmodified(&s->forecast),
                                       .worker_argv = worker,
                                       .workers = s->workers,
@@ -590,6 +679,8 @@ kas_status kas_session_run(kas_session *s, void (*on_event)(void *context, const
                                       .on_event = on_event,
                                       .context = context};
     const kas_status status = kas_supervise(s->store, &options);
+    if (s->takes_only)
+        return status;
     describe_strategy(s);
     KAS_TRY(status);
     return kas_publish_best(s->study, s->store, &s->search, s->dataset, &s->problem);

@@ -1,8 +1,8 @@
 /* Runs a search from start to end: it opens the problem, opens or begins the study, supervises,
  * and publishes.
  *
- * The commands `search` and `resume` differ only in where the options come from.  Other folders
- * include this header. */
+ * The commands `search` and `resume` differ only in where the options come from; `worker` takes part
+ * in what they do.  Other folders include this header. */
 #ifndef KAS_SEARCH_SESSION_H
 #define KAS_SEARCH_SESSION_H
 
@@ -38,6 +38,7 @@ typedef struct kas_session_request {
     int read_threads;
     int ahead;    /* candidates compiled ahead of need; 0 = none, -1 = KAS_AHEAD_CUDA on GPUs and
                      none on the CPU (docs/search.md) */
+    int role;     /* kas_work_role */
     bool retrain; /* run final trainings again whose weights are missing */
     double hang_seconds;
     uint64_t checkpoint_limit; /* bytes */
@@ -51,6 +52,8 @@ typedef struct kas_session {
     const char *init;  /* from the request, like may_grow, stream and read_threads */
     kas_buf from;      /* text of STUDY/from.json; empty = none */
     bool may_grow, stream, retrain;
+    bool takes_only; /* kas_session_join */
+    int role;        /* kas_work_role */
     kas_devices devices;
     int workers, pack, ahead, read_threads;
     kas_pack packing; /* how `pack` was chosen; zeros when the user gave it or on a CPU */
@@ -72,9 +75,14 @@ kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_s
 /* Opens a study with the options with which it was begun. The caller calls kas_session_close, also
  * after a failure. */
 kas_status kas_session_resume(const kas_session_request *request, kas_session *out);
+/* Takes part in a study without proposing anything; `request` has the store, its name or folder, the
+ * data set and the role. Fails with KAS_STORE when the program, the data set or the folder is not
+ * that of the study. The caller calls kas_session_close, also after a failure. */
+kas_status kas_session_join(const kas_session_request *request, kas_session *out);
 void kas_session_close(kas_session *session);
 
-/* Runs the search to its end (kas_supervise) and publishes the winner in STUDY/best. */
+/* Runs the search to its end (kas_supervise) and publishes the winner in STUDY/best, unless it takes
+ * part only. */
 kas_status kas_session_run(kas_session *session,
                            void (*on_event)(void *context, const kas_event *event), void *context);
 

@@ -1,6 +1,6 @@
-/* PostgreSQL's client library, opened at run time: a study in a file needs none of it, and no header
- * of it is needed to build. The declarations are those of libpq-fe.h, whose interface has been the
- * same since version 9.1; the oldest server is 9.5, the first with SKIP LOCKED. */
+/* PostgreSQL's client library, opened at run time: a study in a file needs none of it, and no
+ * header of it is needed to build. The declarations are those of libpq-fe.h, whose interface has
+ * been the same since version 9.1. */
 #ifndef KAS_STORE_LIBPQ_H
 #define KAS_STORE_LIBPQ_H
 

@@ -43,9 +43,11 @@ static void forget(struct kas_pg *pg)
     pg->conn = NULL;
     pg->prepareds = 0;
     pg->changed = 0;
+    pg->leads = false;
 }
 
-/* The study's schema comes first; notices about what exists already are for nobody. */
+/* The study's schema comes first; notices about what exists already are for nobody. The server looks
+ * for machines that are lost as often as this side does, so that their locks do not stay. */
 static kas_status set_up(kas_store *store)
 {
     struct kas_pg *pg = store->pg;
@@ -54,7 +56,10 @@ static kas_status set_up(kas_store *store)
     char *quoted = pg->lib->PQescapeIdentifier(pg->conn, name, strlen(name));
     if (!quoted)
         return kas_fail(KAS_STORE, "%s: %s", store->path, pg->lib->PQerrorMessage(pg->conn));
-    snprintf(text, sizeof text, "SET client_min_messages = warning; SET search_path = %s;%s%s",
+    snprintf(text, sizeof text,
+             "SET client_min_messages = warning; SET tcp_keepalives_idle = 10;"
+             "SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;"
+             "SET search_path = %s;%s%s",
              quoted, pg->listens ? " LISTEN " : "", pg->listens ? quoted : "");
     pg->lib->PQfreemem(quoted);
     return kas_pg_send(store, text);
@@ -102,10 +107,14 @@ static double patience(void)
 /* A supervisor blocks signals outside its wait for workers; it must not wait here when one came. */
 static bool signal_waits(void)
 {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
     sigset_t set;
+    bool waits = false;
     sigemptyset(&set);
-    return sigpending(&set) == 0 &&
-           (sigismember(&set, SIGINT) || sigismember(&set, SIGTERM) || sigismember(&set, SIGHUP));
+    if (sigpending(&set) == 0)
+        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+            waits |= sigismember(&set, numbers[i]) == 1;
+    return waits;
 }
 
 /* Connects again, as long as the patience lasts. */
@@ -177,21 +186,23 @@ typedef struct arguments {
 } arguments;
 
 /* PostgreSQL refuses text that is not UTF-8, which a message of a compiler may contain. */
-static const char *clean(const char *text, char **owned)
+static kas_status clean(const char *text, const char **out, char **owned)
 {
+    *out = text;
     if (!text || kas_is_plain(text))
-        return text;
+        return KAS_OK;
     const size_t size = KAS_PLAIN_GROWTH * strlen(text) + 1;
-    *owned = malloc(size);
+    *out = *owned = malloc(size);
     if (!*owned)
-        return "";
+        return kas_fail(KAS_NO_MEMORY, "a text for the store: out of memory");
     kas_plain_copy(*owned, size, text);
-    return *owned;
+    return KAS_OK;
 }
 
-static void make_arguments(const char *types, const kas_sql_value *value, arguments *out)
+static kas_status make_arguments(const char *types, const kas_sql_value *value, arguments *out)
 {
     enum { INT8 = 20, TEXT = 25, FLOAT8 = 701 };
+    kas_status status = KAS_OK;
     out->count = (int)strlen(types);
     for (int i = 0; i < out->count; i++) {
         out->text[i] = out->number[i];
@@ -206,9 +217,11 @@ static void make_arguments(const char *types, const kas_sql_value *value, argume
                 out->text[i] = NULL;
         } else {
             out->type[i] = TEXT;
-            out->text[i] = clean(value[i].t, &out->cleaned[i]);
+            if (clean(value[i].t, &out->text[i], &out->cleaned[i]) != KAS_OK)
+                status = KAS_NO_MEMORY;
         }
     }
+    return status;
 }
 
 /* Writes a statement with $1, $2, ... in place of each `?`. */
@@ -289,8 +302,9 @@ static kas_status start(kas_sql_stmt *stmt, const char *types, const kas_sql_val
     if (stmt->store->pg->given_up)
         return kas_fail(KAS_STORE, "%s: the database is gone", stmt->store->path);
     arguments a;
-    make_arguments(types, value, &a);
-    const kas_status status = send(stmt, &a);
+    kas_status status = make_arguments(types, value, &a);
+    if (status == KAS_OK)
+        status = send(stmt, &a);
     for (int i = 0; i < a.count; i++)
         free(a.cleaned[i]);
     return status;
@@ -377,7 +391,7 @@ static kas_status identify(kas_store *store)
 {
     kas_sql_stmt *stmt;
     bool row;
-    const struct kas_pg *pg = store->pg;
+    struct kas_pg *pg = store->pg;
     KAS_TRY(kas_sql_prepare(store, &stmt, "SELECT schema, folder_id, folder FROM kas_gpu", ""));
     kas_status status = kas_sql_step(stmt, &row);
     store->schema = row ? (int)kas_sql_int(stmt, 0) : 0;
@@ -392,6 +406,10 @@ static kas_status identify(kas_store *store)
                           "%s: another study has this name in the database: that of the folder %s; "
                           "give --study a folder of another name",
                           store->path, kas_sql_chars(stmt, 2));
+    if (status == KAS_OK) {
+        kas_sql_text(stmt, 1, pg->place.id, sizeof pg->place.id);
+        kas_sql_text(stmt, 2, pg->place.folder, sizeof pg->place.folder);
+    }
     kas_sql_finish(stmt);
     return status;
 }
@@ -415,7 +433,7 @@ bool kas_store_changed(kas_store *store)
     const double now = kas_monotonic();
     bool news = now > pg->changed + LOOK_AGAIN || !pg->lib->PQconsumeInput(pg->conn);
     for (PGnotify *one; (one = pg->lib->PQnotifies(pg->conn));) {
-        news = true;
+        news |= pg->leads || strcmp(one->extra, KAS_PG_WANT) != 0;
         pg->lib->PQfreemem(one);
     }
     if (news)

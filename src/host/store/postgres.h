@@ -3,8 +3,8 @@
  *     postgres.c       connects, sends statements again after a lost connection
  *     postgres_open.c  opens a study: its schema and tables
  *
- * Each study has a schema (in PostgreSQL's sense, a folder of tables) of its own, named kas_ and the
- * study, so that the statements are those of a file. */
+ * Each study has a schema (in PostgreSQL's sense, a folder of tables) of its own, named kas_ and
+ * the study, so that the statements are those of a file. */
 #ifndef KAS_STORE_POSTGRES_H
 #define KAS_STORE_POSTGRES_H
 
@@ -18,6 +18,7 @@ struct kas_pg {
     PGconn *conn;
     kas_store_place place;
     bool listens;
+    bool leads; /* has the lock of the supervisor that proposes, until the connection ends */
     bool in_transaction;
     bool broken;   /* the open transaction is lost and must be repeated */
     bool given_up; /* the server was away for too long: later statements fail at once */
@@ -26,10 +27,14 @@ struct kas_pg {
     double changed; /* monotonic clock, when kas_store_changed last said so; 0 = now */
 };
 
+#define KAS_PG_WANT "want" /* the notification of a supervisor that has nothing to do */
+
 /* Connects once; with `wait` it waits for a server that is starting. */
 kas_status kas_pg_connect(kas_store *store, bool wait);
 /* Sends a text of one or several statements without parameters, once. */
 kas_status kas_pg_send(kas_store *store, const char *sql);
+/* Finds out whether the study has a table of this name; without one it is not there. */
+kas_status kas_pg_has_table(kas_store *store, const char *table, bool *has);
 /* Writes a URL without its password; returns whether it has one. */
 bool kas_pg_url_shown(const char *url, char *out, size_t size);
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/buf.h"
 #include "host/store/postgres.h"
 #include "host/store/tables.h"
 
@@ -27,16 +28,16 @@ static const char *const tables[] = {
     " WHEN (NEW.state <> 'running') EXECUTE PROCEDURE kas_tell()",
 };
 
-static kas_status exists(kas_store *store, bool *out)
+#define TABLES " FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid WHERE c.relname = ?"
+
+kas_status kas_pg_has_table(kas_store *store, const char *table, bool *has)
 {
     kas_sql_stmt *stmt;
     char name[80];
     snprintf(name, sizeof name, "kas_%s", store->pg->place.study);
-    KAS_TRY(kas_sql_prepare(store, &stmt,
-                            "SELECT 1 FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid"
-                            " WHERE n.nspname = ? AND c.relname = 'kas_gpu'",
-                            "t", name));
-    const kas_status status = kas_sql_step(stmt, out);
+    KAS_TRY(
+        kas_sql_prepare(store, &stmt, "SELECT 1" TABLES " AND n.nspname = ?", "tt", table, name));
+    const kas_status status = kas_sql_step(stmt, has);
     kas_sql_finish(stmt);
     return status;
 }
@@ -49,21 +50,23 @@ static kas_status create_if_missing(kas_store *store)
     bool found;
     snprintf(text, sizeof text, "SELECT pg_advisory_xact_lock(%d)", CREATION_LOCK);
     KAS_TRY(kas_pg_send(store, text));
-    KAS_TRY(exists(store, &found));
+    KAS_TRY(kas_pg_has_table(store, "kas_gpu", &found));
     if (found)
-        return KAS_OK;
+        return kas_store_make_members(store);
     KAS_TRY(kas_pg_send(store, "DO $$ BEGIN EXECUTE format('CREATE SCHEMA %s',"
                                " current_setting('search_path')); END $$"));
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         KAS_TRY(kas_pg_send(store, tables[i]));
+    KAS_TRY(kas_store_make_members(store));
     return kas_sql_run(store, NULL, "INSERT INTO kas_gpu VALUES (?, ?, ?)", "itt",
                        (int64_t)KAS_STORE_SCHEMA, place->id, place->folder);
 }
 
+/* Makes what is missing of the study. */
 static kas_status create(kas_store *store)
 {
     bool found;
-    KAS_TRY(exists(store, &found));
+    KAS_TRY(kas_pg_has_table(store, "member", &found));
     if (found)
         return KAS_OK;
     KAS_TRY(kas_pg_send(store, "BEGIN"));
@@ -94,21 +97,62 @@ static kas_status check_place(const kas_store_place *place)
     return KAS_OK;
 }
 
+static void set_path(kas_store *store)
+{
+    char shown[1200];
+    kas_pg_url_shown(store->pg->place.url, shown, sizeof shown);
+    snprintf(store->path, sizeof store->path, "study %s at %s", store->pg->place.study, shown);
+}
+
+/* Chooses the study of a database that has only one. */
+static kas_status choose_study(kas_store *store)
+{
+    kas_sql_stmt *stmt;
+    kas_store_place *place = &store->pg->place;
+    kas_buf names = {0};
+    int count = 0;
+    bool row;
+    KAS_TRY(kas_sql_prepare(store, &stmt, "SELECT substr(n.nspname, 5)" TABLES " ORDER BY 1", "t",
+                            "kas_gpu"));
+    kas_status status = kas_sql_step(stmt, &row);
+    for (; status == KAS_OK && row; status = kas_sql_step(stmt, &row)) {
+        kas_sql_text(stmt, 0, place->study, sizeof place->study);
+        kas_buf_printf(&names, "%s%s", count++ ? ", " : "", place->study);
+    }
+    kas_sql_finish(stmt);
+    if (status == KAS_OK && count != 1)
+        status = kas_fail(KAS_STORE,
+                          "%s: this database has %d studies%s%s; --study says which one is meant",
+                          strstr(store->path, "at ") + 3, count, count ? ": " : "",
+                          count ? kas_buf_text(&names) : "");
+    kas_buf_free(&names);
+    KAS_TRY(status);
+    set_path(store);
+    return kas_pg_connect(store, true); /* in its schema */
+}
+
 static kas_status open_study(kas_store *store, kas_store_mode mode)
 {
     KAS_TRY(kas_pg_connect(store, true));
+    if (!*store->pg->place.study)
+        KAS_TRY(choose_study(store));
     if (store->pg->lib->PQserverVersion(store->pg->conn) < 100000)
         return kas_fail(KAS_STORE, "%s: PostgreSQL %d; at least version 10 is needed", store->path,
                         store->pg->lib->PQserverVersion(store->pg->conn) / 10000);
     if (mode == KAS_STORE_CREATE)
         KAS_TRY(create(store));
-    return kas_store_identify(store);
+    KAS_TRY(kas_store_identify(store));
+    return mode == KAS_STORE_WRITE ? create(store) : KAS_OK;
+}
+
+const kas_store_place *kas_store_get_place(const kas_store *store)
+{
+    return store->server ? &store->pg->place : NULL;
 }
 
 kas_status kas_store_open_server(const kas_store_place *place, kas_store_mode mode, kas_store **out)
 {
     const kas_libpq *lib;
-    char shown[1200];
     *out = NULL;
     KAS_TRY(check_place(place));
     KAS_TRY(kas_libpq_load(&lib));
@@ -121,8 +165,7 @@ kas_status kas_store_open_server(const kas_store_place *place, kas_store_mode mo
     }
     *pg = (struct kas_pg){.lib = lib, .place = *place, .listens = mode != KAS_STORE_READ};
     *store = (kas_store){.backend = &kas_postgres, .pg = pg, .server = true};
-    kas_pg_url_shown(place->url, shown, sizeof shown);
-    snprintf(store->path, sizeof store->path, "study %s at %s", place->study, shown);
+    set_path(store);
     const kas_status status = open_study(store, mode);
     if (status != KAS_OK) {
         char why[1024];

@@ -25,14 +25,15 @@ typedef struct kas_server {
 } kas_server;
 
 /* Starts the server of a folder, which is made if it is missing, and waits until it accepts
- * connections. `listen` is the address of the interface on which it listens besides its socket; NULL
- * = none. `port` is its port there; 0 = a free one. One that runs here already is left alone. Fails
- * with KAS_STORE. */
+ * connections. `listen` is the address of the interface on which it listens besides its socket;
+ * NULL = none. `port` is its port there; 0 = a free one. One that runs here already is left alone.
+ * Fails with KAS_STORE. */
 kas_status kas_server_start(const char *dir, const char *listen, int port, kas_server *out);
 /* Ends the server; connections are closed, and nothing that was committed is lost. */
 kas_status kas_server_stop(const char *dir);
 kas_status kas_server_find(const char *dir, kas_server *out);
-/* Returns whether PostgreSQL's programs are installed; otherwise the message says what is missing. */
+/* Returns KAS_OK when PostgreSQL's programs are installed; otherwise the message says what is
+ * missing. */
 kas_status kas_server_installed(void);
 
 #endif

@@ -100,11 +100,20 @@ kas_status kas_server_lock(const char *dir, bool *here)
     char owner[KAS_OWNER_SIZE];
     bool existed;
     *here = false;
-    do { /* again when it is given up just between */
+    for (int tries = 0;; tries++) { /* again when it is given up just between */
         KAS_TRY(write_lock(dir, false, &existed));
         if (!existed)
             return KAS_OK;
-    } while (!read_lock(dir, owner, &text));
+        if (read_lock(dir, owner, &text))
+            break;
+        if (tries == 100) {
+            kas_buf_free(&text);
+            return kas_fail(KAS_STORE,
+                            "%s/lock: it exists and cannot be read; when no server runs there, "
+                            "remove it",
+                            dir);
+        }
+    }
     kas_status status = KAS_OK;
     if (kas_owner_is_gone(owner))
         status = write_lock(dir, true, &existed);

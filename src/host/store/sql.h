@@ -1,7 +1,7 @@
 /* Checked calls of the store's database, one line each. Internal to the store.
  *
- * There are two backends: SQLite (sqlite.c) and PostgreSQL (postgres.c). Statements are written once,
- * in the SQL that both understand, with `?` for each parameter and kas_now() for the time in
+ * There are two backends: SQLite (sqlite.c) and PostgreSQL (postgres.c). Statements are written
+ * once, in the SQL that both understand, with `?` for each parameter and kas_now() for the time in
  * seconds, by the database's clock. Where they differ (`server` below), the code says so.
  *
  * The parameters of a statement are bound by a string of types: i int64_t, d double (NaN binds
@@ -25,10 +25,11 @@ struct kas_store {
     int schema;        /* of the file, when kas_store_identify last read it */
     bool exclusive;    /* on a network file system */
     bool synchronous_normal;
-    bool server;   /* on a database server, with other machines */
-    bool repeated; /* the last statement was sent again after a lost connection */
-    int claims;    /* made by this process */
-    double looked; /* monotonic clock, when gone owners were last looked for */
+    bool server;        /* on a database server, with other machines */
+    bool repeated;      /* the last statement was sent again after a lost connection */
+    kas_work_role role; /* which items claims take */
+    int claims;         /* made by this process */
+    double looked;      /* monotonic clock, when gone owners were last looked for */
 };
 
 typedef struct kas_sql_stmt {
@@ -89,8 +90,8 @@ kas_status kas_sql_has_row(kas_store *store, const char *sql, bool *has);
  * be open. */
 kas_status kas_sql_durable(kas_store *store, bool full);
 
-/* Runs the call `body` in a transaction in which no other process writes; `status`, a variable, gets
- * the first failure, upon which everything is rolled back. The body is called again when the
+/* Runs the call `body` in a transaction in which no other process writes; `status`, a variable,
+ * gets the first failure, upon which everything is rolled back. The body is called again when the
  * connection to a server is lost meanwhile. */
 #define KAS_SQL_TRANSACTION(store, status, body)                                                   \
     do {                                                                                           \
@@ -113,6 +114,11 @@ kas_status kas_store_migrate(kas_store *store);
  * must be open. */
 kas_status kas_sqlite_retire(kas_store *store);
 kas_status kas_store_make_answers(kas_store *store); /* the table, if it is missing */
+/* The tables of the supervisors of a server, if they are missing (store_members.c). */
+kas_status kas_store_make_members(kas_store *store);
+/* Grows an array of `size`-byte elements from `count` by one, to the next power of two. Returns
+ * false when memory is exhausted. */
+bool kas_store_grow(void **array, int count, size_t size);
 
 /* Ends the leases of processes of this machine that are gone. It looks at most once a second. */
 kas_status kas_store_void_leases(kas_store *store);

@@ -1,8 +1,9 @@
 /* The store of a study: its options, its work items with their leases, and their results.
  *
  * The store is one SQLite file, STUDY/study.db, or a part of a PostgreSQL database, for which other
- * machines can work too. Only supervisors, and the commands that read a study, open it. The store is authoritative: everything that a process holds in memory can be lost
- * at any moment, and running the same command again continues from the store.
+ * machines can work too. Only supervisors, and the commands that read a study, open it. The store
+ * is authoritative: everything that a process holds in memory can be lost at any moment, and
+ * running the same command again continues from the store.
  *
  *     study (1 row)      options as canonical JSON, their digest, the data set's digest, the seed
  *     work               baseline, candidates 0.., and the final trainings: one row each
@@ -36,8 +37,8 @@
  * store connects again for a minute (KAS_STORE_PATIENCE: seconds) and repeats what it was doing;
  * nothing is done twice, except that processor time may be added twice. After that it gives up.
  *
- * Errors: KAS_STORE with the file, the statement and the database's message.  Threads: use a store in one
- * thread.  Other folders include this header. */
+ * Errors: KAS_STORE with the file, the statement and the database's message.  Threads: use a store
+ * in one thread.  Other folders include this header. */
 #ifndef KAS_STORE_STORE_H
 #define KAS_STORE_STORE_H
 
@@ -68,21 +69,23 @@ kas_status kas_store_open(const char *path, kas_store_mode mode, kas_store **out
 enum { KAS_STORE_NAME = 59, KAS_STORE_URL = 1024 };
 typedef struct kas_store_place {
     char url[KAS_STORE_URL];        /* postgresql://USER:PASSWORD@HOST:PORT/DATABASE */
-    char study[KAS_STORE_NAME + 5]; /* the study's name */
+    char study[KAS_STORE_NAME + 5]; /* the study's name; "" = the only one (not with CREATE) */
     char id[33];                    /* of its folder: a study of this name with another folder is
                                        another study; "" = is not compared */
-    char folder[4096];              /* for messages */
+    char folder[4096];              /* absolute path, where the study began */
 } kas_store_place;
 /* Opens a study there. Fails with KAS_STORE, and says what to do next, when there is no connection,
  * no such study (READ, WRITE), another one of that name, or one of another schema. */
 kas_status kas_store_open_server(const kas_store_place *place, kas_store_mode mode,
                                  kas_store **out);
+/* Returns what the server has of the study: its name, id and folder. NULL for a file. */
+const kas_store_place *kas_store_get_place(const kas_store *store);
 void kas_store_close(kas_store *store); /* NULL is allowed */
 
 /* Lets a process that waits for work sleep until there is some. The descriptor can be read when the
- * store may have changed; -1 for a file. kas_store_changed returns whether it may have changed since
- * the last call: of a server, that it said so, or that five seconds have passed, because a lease
- * ends silently. Of a file it returns true. */
+ * store may have changed; -1 for a file. kas_store_changed returns whether it may have changed
+ * since the last call: of a server, that it said so, or that five seconds have passed, because a
+ * lease ends silently. Of a file it returns true. */
 int kas_store_descriptor(const kas_store *store);
 bool kas_store_changed(kas_store *store);
 /* Returns true on a network file system, where the store has a rollback journal and an
@@ -90,6 +93,43 @@ bool kas_store_changed(kas_store *store);
 bool kas_store_is_exclusive(const kas_store *store);
 /* Returns true for the magic number (statfs) of a file system on which WAL must not be used. */
 bool kas_store_network_magic(unsigned long magic);
+
+/* ---- supervisors of one study ---------------------------------------------------------------- */
+/* What a supervisor does with items. A candidate's latency can be measured on one kind of machine
+ * and its accuracy on another: it is measured first, and then trained. */
+typedef enum kas_work_role {
+    KAS_TAKES_ALL,
+    KAS_TAKES_TRAINING, /* takes the baseline and candidates whose latency is known, and final
+                        trainings */
+    KAS_TAKES_MEASURING /* takes those whose latency is not known, and finalists in turns */
+} kas_work_role;
+extern const char *const kas_work_role_names[]; /* "all", "train", "measure", NULL */
+/* Restricts what later claims take. */
+void kas_store_set_role(kas_store *store, kas_work_role role);
+
+/* Of the supervisors of a study on a server one proposes candidates: the one that has the study's
+ * advisory lock, which it loses with its connection. Tries to take it; *leads says whether this
+ * process has it. Of a file every supervisor has it: all of them draw the same candidates. */
+kas_status kas_store_lead(kas_store *store, bool *leads);
+/* Tells the supervisor that proposes that this one has nothing to do. */
+kas_status kas_store_want(kas_store *store);
+/* Notes on a server that the search has ended, or begins again: a supervisor that proposes nothing
+ * cannot know. Of a file neither is noted, and *ended is false. */
+kas_status kas_store_set_ended(kas_store *store, bool ended);
+kas_status kas_store_ended(kas_store *store, bool *ended);
+
+/* A device on which a supervisor evaluates items. Only a server records them. */
+typedef struct kas_member {
+    char owner[256]; /* the supervisor (owner.h): its first part is the host's name */
+    char device[128];
+    char role[16];
+    double seen; /* seconds ago, when it last said that it is there */
+} kas_member;
+/* Records that the supervisor is there with this device. */
+kas_status kas_store_join(kas_store *store, const char *owner, const char *device,
+                          kas_work_role role);
+/* Lists the devices of all supervisors there were; the caller frees the list with free(). */
+kas_status kas_store_members(kas_store *store, kas_member **out, int *count);
 
 /* ---- the study ------------------------------------------------------------------------------- */
 typedef struct kas_study {
@@ -235,8 +275,8 @@ typedef struct kas_work {
 } kas_work;
 void kas_work_clear(kas_work *work);
 
-/* Adds an item in state QUEUED, or in the state of one that was discarded, with its reason, when `work` says so;
- * *added is false when one with this kind, index and seed exists already. Only kind, index, seed,
+/* Adds an item in state QUEUED, or in the state of one that was discarded, with its reason, when
+ * `work` says so; *added is false when one with this kind, index and seed exists already. Only kind, index, seed,
  * attempt, name, kernel, generation, origin, parents, predicted, gains and costs of `work` are
  * read. */
 kas_status kas_store_add(kas_store *store, const kas_work *work, bool *added);
@@ -247,7 +287,7 @@ kas_status kas_store_add(kas_store *store, const kas_work *work, bool *added);
  * seed 0) and another answer's have taken their place. */
 kas_status kas_store_add_finals(kas_store *store, const kas_work *list, int count);
 
-/* Claims the item of `kind` with the smallest index below `index_limit` (< 0: no limit), and among
+/* Claims, of the items that this store's role allows, that of `kind` with the smallest index below `index_limit` (< 0: no limit), and among
  * those the smallest seed, that is queued or whose lease has ended. *found is false when there is
  * none. The caller frees *out with kas_work_clear. */
 kas_status kas_store_claim(kas_store *store, kas_work_kind kind, int64_t index_limit,
@@ -322,15 +362,15 @@ kas_status kas_store_find_answer(kas_store *store, int generation, kas_answer *o
 kas_status kas_store_has_answers(kas_store *store, bool *has);
 
 /* ---- moving ---------------------------------------------------------------------------------- */
-/* How a study moves: `open` opens the store that it moves into, and `change` makes that the study's,
- * when it has everything. Both are called again when a connection is lost. */
+/* How a study moves: `open` opens the store that it moves into, and `change` makes that the
+ * study's, when it has everything. Both are called again when a connection is lost. */
 typedef struct kas_store_mover {
     kas_status (*open)(void *context, kas_store **out);
     kas_status (*change)(void *context);
     void *context;
 } kas_store_mover;
-/* Moves a study. Nobody can work on it meanwhile, or in the old store afterwards. Fails with KAS_STORE
- * when a supervisor has an item. */
+/* Moves a study. Nobody can work on it meanwhile, or in the old store afterwards. Fails with
+ * KAS_STORE when a supervisor has an item. */
 kas_status kas_store_move(kas_store *from, const kas_store_mover *mover);
 
 #endif

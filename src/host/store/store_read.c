@@ -114,8 +114,7 @@ kas_status kas_work_read_row(kas_store *store, kas_sql_stmt *stmt, kas_work *out
     return copy_text(store, stmt, 34, &out->correct);
 }
 
-/* Grows an array of `size`-byte elements by one. Returns false when memory is exhausted. */
-static bool grow(void **array, int count, size_t size)
+bool kas_store_grow(void **array, int count, size_t size)
 {
     if (count & (count - 1)) /* capacity is the next power of two */
         return true;
@@ -141,7 +140,7 @@ kas_status kas_store_list(kas_store *store, kas_work **out, int *count)
         status = kas_sql_step(stmt, &row);
         if (status != KAS_OK || !row)
             break;
-        if (!grow((void **)out, *count, sizeof **out))
+        if (!kas_store_grow((void **)out, *count, sizeof **out))
             status = kas_fail(KAS_NO_MEMORY, "%s: out of memory", store->path);
         else
             status = kas_work_read_row(store, stmt, &(*out)[(*count)++]);
@@ -170,7 +169,7 @@ kas_status kas_store_epochs(kas_store *store, int64_t id, kas_epoch **out, int *
         status = kas_sql_step(stmt, &row);
         if (status != KAS_OK || !row)
             break;
-        if (!grow((void **)out, *count, sizeof **out)) {
+        if (!kas_store_grow((void **)out, *count, sizeof **out)) {
             status = kas_fail(KAS_NO_MEMORY, "%s: out of memory", store->path);
             break;
         }

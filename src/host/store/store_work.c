@@ -72,12 +72,15 @@ typedef struct wanted {
     int64_t id; /* 0: any */
 } wanted;
 
-/* On a server an item that another process claims at this moment is passed over. */
+/* On a server an item that another process claims at this moment is passed over. What comes next of
+ * an item is a measurement (1: of the baseline and candidates, kinds 0 and 1; in turns, kind 5) or a
+ * training (2), of which the last parameter leaves one out. */
 #define CLAIM(which, skip)                                                                         \
     "UPDATE work SET state = 'running', lease = lease + 1, owner = ?, lease_until = kas_now() + "  \
     "?,"                                                                                           \
     " started = coalesce(started, kas_now()) WHERE id = (SELECT id FROM work WHERE " which         \
     " AND (state = 'queued' OR (state = 'running' AND lease_until < kas_now()))"                   \
+    " AND ? <> CASE WHEN kind = 5 OR (kind < 2 AND latency IS NULL) THEN 1 ELSE 2 END"             \
     " ORDER BY k, seed LIMIT 1" skip ") RETURNING " KAS_WORK_ALL
 #define CLAIM_FIRST(skip) CLAIM("kind = ? AND k < ?", skip)
 #define CLAIM_ITEM(skip) CLAIM("id = ?", skip)
@@ -86,12 +89,15 @@ typedef struct wanted {
 static kas_status start_claim(kas_store *store, const wanted *want, const char *owner,
                               double seconds, kas_sql_stmt **out)
 {
+    const int64_t left_out = store->role == KAS_TAKES_TRAINING    ? 1
+                             : store->role == KAS_TAKES_MEASURING ? 2
+                                                                  : 0;
     if (want->id)
-        return kas_sql_prepare(store, out, store->server ? CLAIM_ITEM(SKIP) : CLAIM_ITEM(""), "tdi",
-                               owner, seconds, want->id);
-    return kas_sql_prepare(store, out, store->server ? CLAIM_FIRST(SKIP) : CLAIM_FIRST(""), "tdii",
+        return kas_sql_prepare(store, out, store->server ? CLAIM_ITEM(SKIP) : CLAIM_ITEM(""),
+                               "tdii", owner, seconds, want->id, left_out);
+    return kas_sql_prepare(store, out, store->server ? CLAIM_FIRST(SKIP) : CLAIM_FIRST(""), "tdiii",
                            owner, seconds, (int64_t)want->kind,
-                           want->limit < 0 ? INT64_MAX : want->limit);
+                           want->limit < 0 ? INT64_MAX : want->limit, left_out);
 }
 
 /* Each claim on a server has an owner's text of its own. When the connection is lost, it is unknown
@@ -218,14 +224,26 @@ kas_status kas_store_record_measured(kas_store *store, int64_t id, int lease,
     return is_held(store, changed, id, lease, held);
 }
 
-kas_status kas_store_record_gains(kas_store *store, int64_t id, int lease, const char *gains,
-                                  bool *held)
+/* `sql` sets a column to a text. */
+static kas_status record_text(kas_store *store, const char *sql, const char *text, int64_t id,
+                              int lease, bool *held)
 {
     int changed = 0;
     KAS_TRY(kas_sql_durable(store, true));
-    KAS_TRY(kas_sql_run(store, &changed, "UPDATE work SET gains = ?" MINE, "tii", gains, id,
-                        (int64_t)lease));
+    KAS_TRY(kas_sql_run(store, &changed, sql, "tii", text, id, (int64_t)lease));
     return is_held(store, changed, id, lease, held);
+}
+
+kas_status kas_store_record_gains(kas_store *store, int64_t id, int lease, const char *gains,
+                                  bool *held)
+{
+    return record_text(store, "UPDATE work SET gains = ?" MINE, gains, id, lease, held);
+}
+
+kas_status kas_store_record_correct(kas_store *store, int64_t id, int lease, const char *correct,
+                                    bool *held)
+{
+    return record_text(store, "UPDATE work SET correct = ?" MINE, correct, id, lease, held);
 }
 
 kas_status kas_store_add_processor(kas_store *store, int64_t id, int lease, double seconds,
@@ -236,16 +254,6 @@ kas_status kas_store_add_processor(kas_store *store, int64_t id, int lease, doub
     KAS_TRY(kas_sql_run(store, &changed,
                         "UPDATE work SET processor = coalesce(processor, 0) + ?" MINE, "dii",
                         seconds, id, (int64_t)lease));
-    return is_held(store, changed, id, lease, held);
-}
-
-kas_status kas_store_record_correct(kas_store *store, int64_t id, int lease, const char *correct,
-                                    bool *held)
-{
-    int changed = 0;
-    KAS_TRY(kas_sql_durable(store, true));
-    KAS_TRY(kas_sql_run(store, &changed, "UPDATE work SET correct = ?" MINE, "tii", correct, id,
-                        (int64_t)lease));
     return is_held(store, changed, id, lease, held);
 }
 

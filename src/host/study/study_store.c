@@ -230,6 +230,36 @@ kas_status kas_study_begin_store(const char *study, const char *given, kas_store
     return status;
 }
 
+kas_status kas_study_join(const char *given, const char *study, kas_store **out,
+                          char folder[KAS_STUDY_PATH], bool *here)
+{
+    location from = {.store = ""}, there;
+    kas_store_place place = {.url = ""};
+    const char *set = getenv("KAS_STORE");
+    *out = NULL;
+    *here = *study && kas_study_exists(study);
+    snprintf(folder, KAS_STUDY_PATH, "%s", study);
+    if (*here)
+        return kas_study_open(study, KAS_STORE_WRITE, out);
+    if (!given && !(set && *set))
+        return kas_fail(KAS_STORE,
+                        "%s: no study; give its folder as --study, or --store with the URL of its "
+                        "database",
+                        *study ? study : "--study");
+    if (given)
+        KAS_TRY(make_reference(given, from.store));
+    KAS_TRY(resolve(&from, place.url));
+    if (strlen(study) > KAS_STORE_NAME)
+        return kas_fail(KAS_STORE, "--study %s: neither a folder nor a name of at most %d bytes",
+                        study, KAS_STORE_NAME);
+    snprintf(place.study, sizeof place.study, "%s", study);
+    KAS_TRY(kas_store_open_server(&place, KAS_STORE_WRITE, out));
+    snprintf(folder, KAS_STUDY_PATH, "%s", kas_store_get_place(*out)->folder);
+    *here = has_file(folder, STORE_FILE) && read_location(folder, &there) == KAS_OK &&
+            strcmp(there.id, kas_store_get_place(*out)->id) == 0;
+    return KAS_OK;
+}
+
 /* ---- moving ---------------------------------------------------------------------------------- */
 
 typedef struct moved {

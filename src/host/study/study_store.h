@@ -9,11 +9,14 @@
  *     id      a random text that the database has too, so that a folder of the same name is not
  *             taken for this one
  *
- * Everything else of a study stays in the folder, which all supervisors of the study must see. */
+ * The store has the options, the kernels with their gains, and everything that was measured. The
+ * folder has the files: weights to begin with and trained ones, checkpoints, logs, plans. All
+ * supervisors that train must see one folder; one that only measures needs none of it. */
 #ifndef KAS_STUDY_STUDY_STORE_H
 #define KAS_STUDY_STUDY_STORE_H
 
 #include "host/store/store.h"
+#include "host/study/study_dir.h"
 
 /* Opens the store of a study. Fails as kas_store_open and kas_store_open_server do. */
 kas_status kas_study_open(const char *study, kas_store_mode mode, kas_store **out);
@@ -25,8 +28,14 @@ bool kas_study_exists(const char *study);
  * file. The folder must exist. A study that has begun elsewhere is refused. */
 kas_status kas_study_begin_store(const char *study, const char *given, kas_store **out);
 
-/* Move a study that nobody works on: into a database, and back into a file. What is moved stays whole
- * wherever a move is interrupted, and the same command goes on with it. */
+/* Opens the store of a study for a supervisor that proposes nothing, on any machine. `study` is its
+ * folder, or its name in the database of `given` (as above); "" = the only study there. `folder`
+ * gets the folder; *here says whether this machine sees it. */
+kas_status kas_study_join(const char *given, const char *study, kas_store **out,
+                          char folder[KAS_STUDY_PATH], bool *here);
+
+/* Move a study that nobody works on: into a database, and back into a file. What is moved stays
+ * whole wherever a move is interrupted, and the same command goes on with it. */
 kas_status kas_study_import(const char *study, const char *given);
 kas_status kas_study_export(const char *study);
 

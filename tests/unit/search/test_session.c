@@ -67,8 +67,24 @@ static void a_study_goes_on_streaming(void **state)
     assert_true(stays_in_file(false, false));
 }
 
+/* A study that goes on uses the plans of the GPU's libraries with which it began. */
+static void a_study_keeps_its_plans(void **state)
+{
+    (void)state;
+    kas_session session;
+    char plans[160];
+    unsetenv("KAS_CUDA_PINS");
+    const kas_session_request request = {.study = study};
+    OK(kas_session_resume(&request, &session));
+    kas_session_close(&session);
+    assert_non_null(getenv("KAS_CUDA_PINS"));
+    snprintf(plans, sizeof plans, "%s/plans", study);
+    assert_string_equal(getenv("KAS_CUDA_PINS"), plans);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_study_goes_on_streaming)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_study_goes_on_streaming),
+                                       cmocka_unit_test(a_study_keeps_its_plans)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -188,11 +188,16 @@ static void odd_text(void **state)
     kas_store_close(store);
 }
 
+static const char *lock_path(void)
+{
+    static char path[128];
+    snprintf(path, sizeof path, "%s/lock", folder);
+    return path;
+}
+
 static void write_lock(const char *owner)
 {
-    char path[128];
-    snprintf(path, sizeof path, "%s/lock", folder);
-    OK(kas_file_write_atomic(path, owner, strlen(owner)));
+    OK(kas_file_write_atomic(lock_path(), owner, strlen(owner)));
 }
 
 /* The lock of a process that is gone is taken; that of another machine only without a heartbeat. */
@@ -207,6 +212,13 @@ static void locks(void **state)
     assert_true(here);
     kas_server_unlock(folder);
     assert_false(kas_server_locked(folder, host, &here));
+    char huge[5000];
+    memset(huge, 'x', sizeof huge - 1);
+    huge[sizeof huge - 1] = 0;
+    write_lock(huge); /* by no keeper: no lock, and nothing to wait for */
+    assert_int_equal(kas_server_lock(folder, &here), KAS_STORE);
+    assert_non_null(strstr(kas_error(), "cannot be read"));
+    assert_int_equal(unlink(lock_path()), 0);
     const pid_t pid = fork();
     if (pid == 0)
         _exit(kas_server_lock(folder, &here) == KAS_OK ? 0 : 1);

@@ -49,12 +49,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         o->filter = arg;
         return 0;
     case ARGP_KEY_ARG:
-        if (!o->action)
-            o->action = arg;
-        else if (!o->name)
-            o->name = arg;
-        else
-            argp_error(state, "unexpected argument \"%s\"", arg);
+        kas_cli_action(state, arg, &o->action, &o->name);
         return 0;
     case ARGP_KEY_END:
         if (!o->action || (strcmp(o->action, "show") != 0 && strcmp(o->action, "check") != 0))

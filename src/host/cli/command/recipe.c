@@ -21,18 +21,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         state->child_inputs[0] = &o->common;
         return 0;
     case ARGP_KEY_ARG:
-        if (!o->action)
-            o->action = arg;
-        else if (!o->name && strcmp(o->action, "show") == 0)
-            o->name = arg;
-        else
-            argp_error(state, "unexpected argument \"%s\"", arg);
+        kas_cli_action(state, arg, &o->action, &o->name);
         return 0;
     case ARGP_KEY_END:
         if (!o->action || (strcmp(o->action, "list") != 0 && strcmp(o->action, "show") != 0))
             argp_error(state, "expected list, or show and the name or file of a recipe");
         else if (strcmp(o->action, "show") == 0 && !o->name)
             argp_error(state, "no recipe is given; give its name or file");
+        else if (strcmp(o->action, "list") == 0 && o->name)
+            argp_error(state, "unexpected argument \"%s\"", o->name);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -15,7 +15,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &o->request;
-        state->child_inputs[1] = &o->common;
+        state->child_inputs[1] = &o->request;
+        state->child_inputs[2] = &o->common;
         return 0;
     case 'd':
         o->request.dataset = arg;
@@ -42,8 +43,10 @@ static const char doc[] = "Go on with a study that was interrupted: finished ite
 
 static kas_status run(int argc, char **argv)
 {
-    static const struct argp_child children[] = {
-        {&kas_search_work_argp, 0, NULL, 0}, {&kas_cli_common_argp, 0, NULL, 0}, {0}};
+    static const struct argp_child children[] = {{&kas_search_work_argp, 0, NULL, 0},
+                                                 {&kas_search_lead_argp, 0, NULL, 0},
+                                                 {&kas_cli_common_argp, 0, NULL, 0},
+                                                 {0}};
     static const struct argp argp = {option_list, parse, "STUDY", doc, children, 0, 0};
     resume_options o = {.request = {.study = "",
                                     .ahead = -1,

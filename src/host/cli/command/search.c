@@ -349,6 +349,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         state->child_inputs[1] = &c->recipe;
         state->child_inputs[2] = &o->sample;
         state->child_inputs[3] = &c->common;
+        state->child_inputs[4] = &c->request;
         return 0;
     case 'c':
         c->by_count = true;
@@ -399,11 +400,10 @@ static const char doc[] =
 
 static kas_status run(int argc, char **argv)
 {
-    const struct argp_child children[] = {{&kas_search_work_argp, 0, NULL, 0},
-                                          {kas_cli_recipe_argp(), 0, NULL, 0},
-                                          {kas_cli_sampler_argp(), 0, NULL, 0},
-                                          {&kas_cli_common_argp, 0, NULL, 0},
-                                          {0}};
+    const struct argp_child children[] = {
+        {&kas_search_work_argp, 0, NULL, 0},  {kas_cli_recipe_argp(), 0, NULL, 0},
+        {kas_cli_sampler_argp(), 0, NULL, 0}, {&kas_cli_common_argp, 0, NULL, 0},
+        {&kas_search_lead_argp, 0, NULL, 0},  {0}};
     const struct argp argp = {option_list, parse, "", doc, children, 0, 0};
     search_command c = {.objective = -1,
                         .request = {.study = "",

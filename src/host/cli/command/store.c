@@ -36,12 +36,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         state->child_inputs[0] = &o->common;
         return 0;
     case ARGP_KEY_ARG:
-        if (!o->action)
-            o->action = actions[kas_cli_choice(state, "action", arg, actions)];
-        else if (!o->path)
-            o->path = arg;
-        else
-            argp_error(state, "unexpected argument \"%s\"", arg);
+        kas_cli_action(state, arg, &o->action, &o->path);
+        kas_cli_choice(state, "action", o->action, actions);
         return 0;
     case ARGP_KEY_END:
         if (!o->path)

@@ -1,42 +1,79 @@
-/* kas-gpu worker, kas-gpu compile-ahead and kas-gpu propose: only the supervisor starts them, so
- * they have no summary and are not listed. */
-#include <fcntl.h>
+/* kas-gpu worker: takes part in a study, on any machine, and proposes nothing. */
+#include "host/cli/search_run.h"
 
-#include "host/cli/cli.h"
-#include "host/search/supervisor/ahead.h"
-#include "host/search/supervisor/proposer.h"
-#include "host/search/worker/worker.h"
+typedef struct worker_options {
+    kas_cli_common common;
+    kas_session_request request;
+} worker_options;
 
-static kas_status check_started(const char *name)
+enum { OPTION_STORE = 256 };
+
+static const struct argp_option option_list[] = {
+    {"store", OPTION_STORE, "URL", 0,
+     "PostgreSQL database with the study: @FILE with its URL (DIR/url of `kas-gpu store start "
+     "DIR`), or a URL without a password (default: KAS_STORE)",
+     0},
+    {"study", 's', "NAME", 0,
+     "Name of the study there (default: the only one), or the path of its folder", 0},
+    {"dataset", 'd', "F.h5", 0,
+     "Where the data set lies on this machine (default: where the study began)", 0},
+    {0}};
+
+static const kas_cli_value values[] = {{OPTION_STORE, KAS_CLI_TEXT(worker_options, request.store)},
+                                       {'s', KAS_CLI_TEXT(worker_options, request.study)},
+                                       {'d', KAS_CLI_TEXT(worker_options, request.dataset)},
+                                       {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
 {
-    return fcntl(KAS_WORKER_REPLY_FD, F_GETFD) >= 0
-               ? KAS_OK
-               : kas_fail(KAS_USAGE, "`kas-gpu search` starts `%s`; do not start it by hand", name);
+    worker_options *o = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &o->request;
+        state->child_inputs[1] = &o->common;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unexpected argument \"%s\"", arg);
+        return 0;
+    default:
+        return kas_cli_set(state, option_list, values, key, arg);
+    }
 }
 
-static kas_status run_worker(int argc, char **argv)
+static const char doc[] =
+    "Take candidates of a study that `kas-gpu search` has begun, on this or another machine, until "
+    "the study ends.\n\n"
+    "  kas-gpu worker --store @/shared/store/url\n"
+    "  kas-gpu worker --store @/shared/store/url --study first --dataset /local/cifar100.h5\n"
+    "  kas-gpu worker --store @url --role measure --device cpu   # latencies, on the target "
+    "machine\n"
+    "\vA worker proposes nothing: without a search it waits for one. It needs the study's folder, "
+    "at "
+    "the same path or as --study, unless it only measures. Ctrl-C, SIGTERM, SIGUSR1 and SIGUSR2 "
+    "save checkpoints and give the candidates back; the exit code is then 130 or 75. Exit code 4: "
+    "the data set or the version of kas-gpu is not that of the study, or the database is gone.";
+
+static kas_status run(int argc, char **argv)
 {
-    (void)argc;
-    (void)argv;
-    KAS_TRY(check_started("worker"));
-    return kas_worker_run(&kas_evaluator_train);
+    static const struct argp_child children[] = {
+        {&kas_search_work_argp, 0, NULL, 0}, {&kas_cli_common_argp, 0, NULL, 0}, {0}};
+    static const struct argp argp = {option_list, parse, "", doc, children, 0, 0};
+    worker_options o = {.request = {.study = "",
+                                    .ahead = -1,
+                                    .hang_seconds = KAS_HANG_SECONDS,
+                                    .checkpoint_limit = KAS_CHECKPOINT_LIMIT,
+                                    .weights_limit = KAS_WEIGHTS_KEPT}};
+    bool done;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
+    if (done)
+        return KAS_OK;
+    kas_session session;
+    o.request.threads = o.common.threads;
+    kas_status status = kas_session_join(&o.request, &session);
+    if (status == KAS_OK)
+        status = kas_search_run(&session, &o.common);
+    kas_session_close(&session);
+    return status;
 }
 
-static kas_status run_ahead(int argc, char **argv)
-{
-    (void)argc;
-    (void)argv;
-    KAS_TRY(check_started("compile-ahead"));
-    return kas_ahead_run(&kas_ahead_programs);
-}
-
-static kas_status run_propose(int argc, char **argv)
-{
-    KAS_TRY(check_started("propose"));
-    return argc == 2 ? kas_propose_run(argv[1])
-                     : kas_fail(KAS_USAGE, "propose: expected a command");
-}
-
-const kas_command kas_command_worker = {"worker", NULL, run_worker};
-const kas_command kas_command_ahead = {"compile-ahead", NULL, run_ahead};
-const kas_command kas_command_propose = {"propose", NULL, run_propose};
+const kas_command kas_command_worker = {"worker", "Take part in a study of several machines", run};

@@ -1,6 +1,6 @@
 /* Chooses the next item: first the baseline, then the candidates in order, then finalists in turns
  * with the unmodified network, then the final trainings. Where there are rungs, also decides who
- * goes on from one. */
+ * goes on from one.  Only the supervisor that proposes adds items or decides about rungs. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +10,8 @@
 #include "host/leaderboard/objective.h"
 #include "host/leaderboard/rungs.h"
 #include "host/search/supervisor/supervisor_state.h"
+
+enum { STOCK = 8 };
 
 static const kas_work *find(const kas_supervisor *s, kas_work_kind kind)
 {
@@ -65,7 +67,7 @@ static int64_t trained_candidates(const kas_supervisor *s)
 static bool want_more(const kas_supervisor *s, int64_t trained)
 {
     const kas_search_options *o = s->options->search;
-    if (s->exhausted || find(s, KAS_WORK_FINAL))
+    if (!s->leads || s->exhausted || find(s, KAS_WORK_FINAL))
         return false;
     if (o->candidates > 0)
         return trained < o->candidates;
@@ -202,23 +204,44 @@ static kas_status settle_rung(kas_supervisor *s, bool *changed)
     return kas_supervisor_refresh(s);
 }
 
-/* With --asynchronous a candidate that may go on from its rung comes before a new one. */
-static kas_status next_candidate(kas_supervisor *s, kas_work *out, bool *found)
+/* Returns how many candidates may wait in the queue for others to take them. Where time is the limit
+ * none should be begun long after it was added, and with --asynchronous one that may go on from its
+ * rung comes before a new one. */
+static int most_queued(const kas_supervisor *s)
+{
+    const kas_search_options *o = s->options->search;
+    return o->candidates > 0 && !o->asynchronous ? STOCK : 1;
+}
+
+/* Adds a candidate or decides about rungs. *more says whether anything changed. */
+static kas_status propose(kas_supervisor *s, bool *more)
 {
     const bool asynchronous = s->options->search->asynchronous;
+    const int64_t limit = candidate_limit(s);
+    int queued = 0;
+    *more = false;
+    for (int i = 0; i < s->count; i++)
+        queued += s->list[i].kind == KAS_WORK_CANDIDATE && s->list[i].state == KAS_WORK_QUEUED;
+    if ((limit >= 0 && stored_candidates(s) >= limit) || queued >= most_queued(s))
+        return KAS_OK;
+    if (asynchronous)
+        KAS_TRY(settle_rung(s, more));
+    if (!*more)
+        KAS_TRY(add_candidate(s, more));
+    /* The newest generation is whole now, unless its proposals are awaited. */
+    if (!*more && !asynchronous && !kas_asking_busy(s->options->asking))
+        KAS_TRY(settle_rung(s, more));
+    return KAS_OK;
+}
+
+/* What this supervisor does not take, because of its role, may wait in the queue. */
+static kas_status next_candidate(kas_supervisor *s, kas_work *out, bool *found)
+{
     for (bool more = true; more;) {
-        const int64_t limit = candidate_limit(s);
-        KAS_TRY(claim(s, KAS_WORK_CANDIDATE, limit, out, found));
-        if (*found || (limit >= 0 && stored_candidates(s) >= limit))
+        KAS_TRY(claim(s, KAS_WORK_CANDIDATE, candidate_limit(s), out, found));
+        if (*found)
             return KAS_OK;
-        more = false;
-        if (asynchronous)
-            KAS_TRY(settle_rung(s, &more));
-        if (!more)
-            KAS_TRY(add_candidate(s, &more));
-        /* The newest generation is whole now, unless its proposals are awaited. */
-        if (!more && !asynchronous && !kas_asking_busy(s->options->asking))
-            KAS_TRY(settle_rung(s, &more));
+        KAS_TRY(propose(s, &more));
     }
     return KAS_OK;
 }
@@ -332,7 +355,39 @@ static bool candidates_await(const kas_supervisor *s, const kas_work *baseline)
 {
     const kas_search_options *o = s->options->search;
     return baseline && ((o->latency > 0 && isnan(baseline->measured.latency)) ||
-                        (kas_search_warm(o) && baseline->state != KAS_WORK_FINISHED));
+                        (kas_search_warm(o) && s->options->role != KAS_TAKES_MEASURING &&
+                         baseline->state != KAS_WORK_FINISHED));
+}
+
+kas_status kas_queue_stock(kas_supervisor *s)
+{
+    if (!kas_store_get_place(s->store) || s->options->takes_only)
+        return KAS_OK;
+    KAS_TRY(kas_supervisor_lead(s));
+    if (!s->leads)
+        return KAS_OK;
+    KAS_TRY(kas_supervisor_refresh(s));
+    const kas_work *baseline = find(s, KAS_WORK_BASELINE);
+    const bool failed =
+        kas_work_ended(baseline->state) && baseline->state != KAS_WORK_FINISHED; /* told later */
+    for (bool more = !failed && !candidates_await(s, baseline) && !find(s, KAS_WORK_FINAL); more;)
+        KAS_TRY(propose(s, &more));
+    return KAS_OK;
+}
+
+/* Takes what is there: another supervisor proposes. */
+static kas_status take_next(kas_supervisor *s, kas_work *out, bool *found, bool *done)
+{
+    static const kas_work_kind kinds[] = {KAS_WORK_TURNS, KAS_WORK_FINAL, KAS_WORK_FINAL_BASELINE};
+    KAS_TRY(claim(s, KAS_WORK_CANDIDATE, candidate_limit(s), out, found));
+    for (int i = 0; i < 3 && !*found; i++)
+        KAS_TRY(claim(s, kinds[i], -1, out, found));
+    if (*found)
+        return KAS_OK;
+    *done = kas_queue_complete(s);
+    if (!*done && s->options->takes_only)
+        KAS_TRY(kas_store_ended(s->store, done));
+    return *done ? KAS_OK : kas_store_want(s->store);
 }
 
 kas_status kas_queue_next(kas_supervisor *s, kas_work *out, bool *found, bool *done)
@@ -342,6 +397,7 @@ kas_status kas_queue_next(kas_supervisor *s, kas_work *out, bool *found, bool *d
     KAS_TRY(claim(s, KAS_WORK_BASELINE, -1, out, found));
     if (*found)
         return KAS_OK;
+    KAS_TRY(kas_supervisor_lead(s));
     const kas_work *baseline = find(s, KAS_WORK_BASELINE);
     if (baseline && kas_work_ended(baseline->state) && baseline->state != KAS_WORK_FINISHED)
         return kas_fail(KAS_FAILURE,
@@ -351,6 +407,8 @@ kas_status kas_queue_next(kas_supervisor *s, kas_work *out, bool *found, bool *d
                         s->options->study, kas_work_state_name(baseline->state), baseline->reason);
     if (candidates_await(s, baseline))
         return KAS_OK;
+    if (!s->leads)
+        return take_next(s, out, found, done);
     if (!find(s, KAS_WORK_FINAL)) {
         KAS_TRY(next_candidate(s, out, found));
         if (*found || !ended_before(s, KAS_WORK_FINAL) || kas_asking_busy(s->options->asking))

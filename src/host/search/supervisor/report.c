@@ -26,24 +26,24 @@ static int most_faults(const kas_supervisor *s)
     return s->options->max_deaths ? s->options->max_deaths : 3;
 }
 
-static kas_status trim_checkpoints(kas_supervisor *s, const char *own)
+/* The checkpoints of all running items are kept, those of other supervisors too. */
+static kas_status trim_checkpoints(kas_supervisor *s)
 {
-    int items = s->options->workers * s->options->pack, dropped;
-    char(*path)[KAS_STUDY_PATH] = calloc((size_t)items, sizeof *path);
-    const char **keep = calloc((size_t)items + 2, sizeof *keep);
+    int n = 0, dropped;
+    for (int i = 0; i < s->count; i++)
+        n += s->list[i].state == KAS_WORK_RUNNING;
+    char(*path)[KAS_STUDY_PATH] = calloc((size_t)n + 1, sizeof *path);
+    const char **keep = calloc((size_t)n + 1, sizeof *keep);
     kas_status status = path && keep ? KAS_OK : kas_fail(KAS_NO_MEMORY, "out of memory");
-    int n = 0;
-    for (int i = 0; i < items && status == KAS_OK; i++)
-        if (s->item[i].busy) {
-            status = kas_study_checkpoint_path(s->options->study, &s->item[i].work, path[n]);
+    for (int i = n = 0; i < s->count && status == KAS_OK; i++)
+        if (s->list[i].state == KAS_WORK_RUNNING) {
+            status = kas_study_checkpoint_path(s->options->study, &s->list[i], path[n]);
             keep[n] = path[n];
             n++;
         }
-    if (status == KAS_OK) {
-        keep[n] = own;
+    if (status == KAS_OK)
         status = kas_study_trim_checkpoints(s->options->study, s->options->checkpoint_limit, keep,
                                             &dropped);
-    }
     free(keep);
     free(path);
     return status;
@@ -78,7 +78,7 @@ static kas_status send_work(kas_supervisor *s, kas_worker *worker, const kas_wor
     KAS_TRY(kas_study_checkpoint_path(study, work, checkpoint));
     KAS_TRY(kas_study_weights_path(study, work, weights));
     KAS_TRY(initial_weights(s, work, init));
-    KAS_TRY(trim_checkpoints(s, checkpoint));
+    KAS_TRY(trim_checkpoints(s));
     cJSON *message = kas_message("work");
     kas_message_number(message, "id", (double)work->id);
     kas_message_number(message, "kind", work->kind);
@@ -91,6 +91,7 @@ static kas_status send_work(kas_supervisor *s, kas_worker *worker, const kas_wor
     kas_message_text(message, "checkpoint", checkpoint);
     kas_message_text(message, "weights", *weights && keeps_weights(s, work) ? weights : NULL);
     kas_message_text(message, "init", *init ? init : NULL);
+    kas_message_number(message, "role", s->options->role);
     if (work->kind == KAS_WORK_CANDIDATE) {
         kas_message_number(message, "rung", work->rung);
         kas_message_number(message, "until", kas_rungs_epochs(s->options->search, work->rung));
@@ -390,27 +391,42 @@ static kas_status hear_result(kas_supervisor *s, kas_worker *worker, kas_item *i
     return finish(s, worker, item, state, reason, &measured);
 }
 
+/* The latencies of a study are those of one kind of device: that of the first one that measured. */
+static kas_status check_device(kas_supervisor *s, const char *name)
+{
+    kas_study study;
+    char text[400];
+    KAS_TRY(kas_store_set_device(s->store, name));
+    KAS_TRY(kas_store_get_study(s->store, &study));
+    const bool same = strcmp(study.device, name) == 0;
+    snprintf(text, sizeof text, "the latencies of this study are of \"%s\", this is \"%s\"",
+             study.device, name);
+    kas_study_clear(&study);
+    if (same)
+        return KAS_OK;
+    if (kas_store_get_place(s->store))
+        return kas_fail(KAS_STORE,
+                        "%s: %s: they would not be comparable; --role train leaves measuring to "
+                        "others",
+                        s->options->study, text);
+    kas_buf note = {0};
+    kas_buf_printf(&note, "%s: they are not comparable, and results are not bit-identical", text);
+    kas_supervisor_emit(s, KAS_EVENT_NOTE, NULL, kas_buf_text(&note));
+    kas_buf_free(&note);
+    return KAS_OK;
+}
+
 static kas_status hear_ready(kas_supervisor *s, kas_worker *worker, const cJSON *message)
 {
     const char *name = kas_message_get_text(message, "device");
-    kas_study study;
     worker->ready = true;
     worker->failed_starts = 0;
+    snprintf(worker->device_name, sizeof worker->device_name, "%s", name);
     if (!*s->ahead.arch)
         snprintf(s->ahead.arch, sizeof s->ahead.arch, "%.31s",
                  kas_message_get_text(message, "arch"));
-    KAS_TRY(kas_store_set_device(s->store, name));
-    KAS_TRY(kas_store_get_study(s->store, &study));
-    if (strcmp(study.device, name) != 0) {
-        char text[400];
-        snprintf(text, sizeof text,
-                 "this study began on \"%s\", this is \"%s\": latencies are not comparable and "
-                 "results are not bit-identical",
-                 study.device, name);
-        kas_supervisor_emit(s, KAS_EVENT_NOTE, NULL, text);
-    }
-    kas_study_clear(&study);
-    return KAS_OK;
+    KAS_TRY(kas_store_join(s->store, s->owner, name, s->options->role));
+    return s->options->role == KAS_TAKES_TRAINING ? KAS_OK : check_device(s, name);
 }
 
 static kas_status hear_of_item(kas_supervisor *s, kas_worker *worker, kas_item *item,

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "host/core/file/files.h"
+#include "host/core/log.h"
 #include "host/leaderboard/objective.h"
 #include "host/search/worker/worker.h"
 
@@ -21,7 +22,8 @@ static void on_signal(int number)
 {
     if (signals_seen == 0)
         first_signal = number;
-    signals_seen++;
+    if (signals_seen == 0 || number == SIGINT)
+        signals_seen++;
 }
 
 /* Returns the length of a lease. It is renewed when a quarter of it has passed, and a worker is
@@ -53,6 +55,24 @@ kas_status kas_supervisor_refresh(kas_supervisor *s)
     kas_work_list_free(s->list, s->count);
     s->list = list;
     s->count = count;
+    return KAS_OK;
+}
+
+kas_status kas_supervisor_lead(kas_supervisor *s)
+{
+    bool leads = false;
+    if (s->options->takes_only)
+        return KAS_OK;
+    KAS_TRY(kas_store_lead(s->store, &leads));
+    if (!leads && !s->follows)
+        kas_supervisor_emit(s, KAS_EVENT_NOTE, NULL,
+                            "another search proposes the candidates of this study; this one takes "
+                            "them, and proposes when that one is gone");
+    if (leads && s->follows)
+        kas_supervisor_emit(s, KAS_EVENT_NOTE, NULL,
+                            "the search that proposed candidates is gone; this one does it now");
+    s->leads = leads;
+    s->follows = !leads;
     return KAS_OK;
 }
 
@@ -303,8 +323,8 @@ static kas_status fill_worker(kas_supervisor *s, kas_worker *worker, bool *found
 static kas_status hand_out(kas_supervisor *s, bool *done)
 {
     /* Where nothing was found the store is not asked again before it has changed. */
-    bool found = kas_store_changed(s->store) || !s->dry || s->solos > 0 ||
-                 kas_asking_busy(s->options->asking);
+    const bool news = kas_store_changed(s->store);
+    bool found = news || !s->dry || s->solos > 0 || kas_asking_busy(s->options->asking);
     *done = false;
     for (int i = 0; i < s->options->workers && !*done; i++) {
         kas_worker *worker = &s->worker[i];
@@ -314,7 +334,7 @@ static kas_status hand_out(kas_supervisor *s, bool *done)
             KAS_TRY(fill_worker(s, worker, &found, done));
     }
     s->dry = !found;
-    return KAS_OK;
+    return news && !*done ? kas_queue_stock(s) : KAS_OK;
 }
 
 static void begin_stop(kas_supervisor *s)
@@ -328,14 +348,18 @@ static void begin_stop(kas_supervisor *s)
     kas_supervisor_emit(s, KAS_EVENT_STOPPING, NULL, NULL);
 }
 
-/* Adds the elapsed time to the study regularly, so that kill -9 loses at most a minute of it. */
+/* Adds the elapsed time to the study regularly, so that kill -9 loses at most a minute of it, and
+ * says that this supervisor is there. */
 static kas_status add_busy_time(kas_supervisor *s, bool now)
 {
     double spent = kas_monotonic() - s->counted;
     if (!now && spent < 60)
         return KAS_OK;
     s->counted += spent;
-    return kas_store_add_busy(s->store, spent);
+    for (int i = 0; i < s->options->workers; i++)
+        if (*s->worker[i].device_name)
+            KAS_TRY(kas_store_join(s->store, s->owner, s->worker[i].device_name, s->options->role));
+    return s->leads ? kas_store_add_busy(s->store, spent) : KAS_OK;
 }
 
 static kas_status loop(kas_supervisor *s, const sigset_t *mask)
@@ -424,6 +448,9 @@ static kas_status requeue_failed(kas_supervisor *s)
 /* The baseline exists from the start. */
 static kas_status begin(kas_supervisor *s)
 {
+    kas_store_set_role(s->store, s->options->role);
+    if (s->options->takes_only)
+        return kas_supervisor_refresh(s);
     kas_work baseline = {
         .kind = KAS_WORK_BASELINE, .attempt = -1, .predicted = s->options->predicted};
     baseline.flops = baseline.params = baseline.conv_flops = baseline.conv_params = NAN;
@@ -434,19 +461,24 @@ static kas_status begin(kas_supervisor *s)
     kas_study_clear(&study);
     KAS_TRY(kas_store_add(s->store, &baseline, &added));
     KAS_TRY(kas_supervisor_refresh(s));
+    KAS_TRY(kas_supervisor_lead(s));
+    if (!s->leads)
+        return KAS_OK;
+    KAS_TRY(kas_store_set_ended(s->store, false));
     return requeue_failed(s);
 }
 
 static kas_status with_signals(kas_supervisor *s)
 {
-    struct sigaction action = {.sa_handler = on_signal}, ignore = {.sa_handler = SIG_IGN}, old[4];
-    const int number[4] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+    enum { STOPS = 5, ALL };
+    static const int number[ALL] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE};
+    struct sigaction action = {.sa_handler = on_signal}, ignore = {.sa_handler = SIG_IGN}, old[ALL];
     sigset_t block, before;
     signals_seen = first_signal = 0;
     sigemptyset(&block);
-    for (int i = 0; i < 4; i++) {
-        sigaction(number[i], i < 3 ? &action : &ignore, &old[i]);
-        if (i < 3)
+    for (int i = 0; i < ALL; i++) {
+        sigaction(number[i], i < STOPS ? &action : &ignore, &old[i]);
+        if (i < STOPS)
             sigaddset(&block, number[i]);
     }
     /* Signals are delivered only inside ppoll, so that none is missed between a check and
@@ -461,17 +493,15 @@ static kas_status with_signals(kas_supervisor *s)
     if (ended == KAS_OK)
         ended = add_busy_time(s, true);
     sigprocmask(SIG_SETMASK, &before, NULL);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < ALL; i++)
         sigaction(number[i], &old[i], NULL);
+    /* A batch system that stops a job stops the job's server too. */
+    if (status == KAS_STORE && signals_seen) {
+        s->stopping = true;
+        kas_warn("%s", message);
+        return KAS_OK;
+    }
     return status != KAS_OK ? kas_fail(status, "%s", message) : ended;
-}
-
-static kas_status ending(kas_supervisor *s)
-{
-    if (!s->stopping)
-        return kas_supervisor_ending(s);
-    return first_signal == SIGINT ? kas_fail(KAS_INTERRUPTED, "interrupted")
-                                  : kas_fail(KAS_PREEMPTED, "preempted");
 }
 
 /* Deletes the checkpoints of a complete study. They are left by processes that were killed while
@@ -480,6 +510,23 @@ static kas_status drop_checkpoints(const char *study)
 {
     int dropped;
     return kas_study_trim_checkpoints(study, 0, NULL, &dropped);
+}
+
+/* The supervisor that proposes says at the end how the study ended, and that it has. */
+static kas_status ending(kas_supervisor *s)
+{
+    char message[1024];
+    if (s->stopping && !kas_queue_complete(s))
+        return first_signal == SIGINT ? kas_fail(KAS_INTERRUPTED, "interrupted")
+                                      : kas_fail(KAS_PREEMPTED, "preempted");
+    if (s->options->takes_only)
+        return KAS_OK;
+    const kas_status status = kas_supervisor_ending(s);
+    if (!s->leads || (status != KAS_OK && status != KAS_NOTHING_VALID))
+        return status;
+    snprintf(message, sizeof message, "%s", kas_error());
+    KAS_TRY(kas_store_set_ended(s->store, true));
+    return status == KAS_OK ? drop_checkpoints(s->options->study) : kas_fail(status, "%s", message);
 }
 
 kas_status kas_supervise(kas_store *store, const kas_supervisor_options *asked)
@@ -510,8 +557,7 @@ kas_status kas_supervise(kas_store *store, const kas_supervisor_options *asked)
     kas_lookahead_begin(&s);
     if (!kas_queue_complete(&s))
         KAS_TRY_GOTO(with_signals(&s), out);
-    KAS_TRY_GOTO(ending(&s), out);
-    status = drop_checkpoints(options->study);
+    status = ending(&s);
 out:
     kas_work_list_free(s.list, s.count);
     for (int i = 0; i < s.foreseen.count; i++)

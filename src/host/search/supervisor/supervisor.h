@@ -25,6 +25,14 @@
  * A program may propose candidates at the beginning of a generation (proposer.h); nothing else is
  * begun before it has answered.
  *
+ * Several supervisors may work on one study. Of those that could, one proposes candidates, ends
+ * rungs and names the answer: on a server the one with the study's lock (kas_store_lead), and when
+ * it is gone another. It keeps a few candidates waiting for the others.
+ *
+ * SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 mean: stop soon. Checkpoints are saved and leases
+ * given back. A second SIGINT does not wait for that; the others may come more than once, because
+ * batch systems send them to all processes and batch scripts pass them on.
+ *
  * A helper process may compile the next candidates (ahead.h). Whatever happens to it, the search
  * continues with the same results.
  *
@@ -88,13 +96,15 @@ typedef struct kas_supervisor_options {
     uint64_t weights_limit;         /* bytes of the frontier's weights; 0 = keep none */
     const kas_ahead_options *ahead; /* NULL: nothing is compiled ahead */
     kas_asking *asking;             /* of a program that proposes; NULL: none */
+    kas_work_role role;             /* which items it takes */
+    bool takes_only;                /* it proposes nothing and has no strategy: `kas-gpu worker` */
     int max_deaths;                 /* faults of the machine after which an item ends; 0 = 3 */
     void (*on_event)(void *context, const kas_event *event);
     void *context;
 } kas_supervisor_options;
 
 /* Runs the study until everything is done. Fails with KAS_NOTHING_VALID when no candidate finished;
- * with KAS_INTERRUPTED (SIGINT) or KAS_PREEMPTED (SIGTERM, SIGHUP) when it was stopped, after
+ * with KAS_INTERRUPTED (SIGINT) or KAS_PREEMPTED (another signal) when it was stopped, after
  * everything is saved; with KAS_FAILURE when the baseline or a final training failed; with
  * KAS_MACHINE when the machine could not evaluate three candidates in a row, or none at all; and
  * with KAS_DEVICE when workers cannot start. */

@@ -40,6 +40,7 @@ typedef struct kas_worker {
     kas_process process; /* pid 0 = none */
     kas_channel channel;
     const char *device;
+    char device_name[128]; /* that of the device, when it is known */
     int number;
     kas_item *item; /* [pack] */
     bool ready;
@@ -97,6 +98,8 @@ typedef struct kas_supervisor {
     int sampled;           /* candidates taken from the strategy in this process */
     bool exhausted;        /* the strategy has no more candidates */
     bool dry;              /* the store had no item when it was asked last */
+    bool leads;            /* it proposes, as of the last kas_supervisor_lead */
+    bool follows;          /* it has said that another supervisor proposes */
     double began, counted; /* monotonic clock; seconds already added to the study */
     double busy_before;    /* seconds of earlier runs */
     double looked;         /* monotonic clock, at the last call of kas_supervisor_listened */
@@ -106,6 +109,8 @@ typedef struct kas_supervisor {
 } kas_supervisor;
 
 kas_status kas_supervisor_refresh(kas_supervisor *s);
+/* Sets `leads`, and tells the user when that changes. */
+kas_status kas_supervisor_lead(kas_supervisor *s);
 void kas_supervisor_emit(kas_supervisor *s, kas_event_kind kind, const kas_work *work,
                          const char *text);
 double kas_supervisor_lease(const kas_supervisor *s);
@@ -120,6 +125,8 @@ bool kas_supervisor_silent(const kas_supervisor *s, double last_heard);
 /* Returns whether all items, the final trainings included, have ended: such a study needs
  * no workers. */
 bool kas_queue_complete(const kas_supervisor *s);
+/* Of the supervisor that proposes, on a server: keeps a few candidates in the queue, for others. */
+kas_status kas_queue_stock(kas_supervisor *s);
 /* Claims the next item. It sets *found and fills *out; or it sets *done when there will never be
  * another item; or it sets neither when the caller must wait. */
 kas_status kas_queue_next(kas_supervisor *s, kas_work *out, bool *found, bool *done);

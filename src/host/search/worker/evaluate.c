@@ -464,14 +464,19 @@ static kas_status blame(run *r, kas_status status)
                : KAS_MACHINE;
 }
 
+/* Where measuring has machines of its own, the ones that train calibrate: with the initial weights,
+ * which those that measure need not have, and before their trainings only. */
 static kas_status calibrate_measure_train(run *r)
 {
+    const kas_task *task = r->task;
+    const bool turns = task->kind == KAS_WORK_TURNS, once = task->role == KAS_TAKES_MEASURING;
     bool go_on = true;
-    kas_status status = r->replacement ? calibrate(r, &go_on) : KAS_OK;
-    const bool turns = r->task->kind == KAS_WORK_TURNS;
-    if (status == KAS_OK && go_on && !turns && r->task->rung == 0)
+    kas_status status = r->replacement && !once ? calibrate(r, &go_on) : KAS_OK;
+    if (status == KAS_OK && go_on && !turns && task->rung == 0 && task->role != KAS_TAKES_TRAINING)
         status = measure(r, &go_on);
-    if (status == KAS_OK && go_on)
+    if (status == KAS_OK && go_on && once && !turns)
+        r->out->state = KAS_WORK_QUEUED;
+    else if (status == KAS_OK && go_on)
         status = turns ? take_turns(r) : train(r);
     status = blame(r, status);
     kas_programs_free(&r->programs);

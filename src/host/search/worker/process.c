@@ -136,7 +136,7 @@ static void end_group(int number)
 kas_status kas_process_lead(void)
 {
     const struct sigaction action = {.sa_handler = end_group};
-    static const int numbers[] = {SIGTERM, SIGHUP, SIGINT};
+    static const int numbers[] = {SIGTERM, SIGHUP, SIGINT, SIGUSR1, SIGUSR2};
     /* end_group ends a whole group, so this process must have its own, whoever started it. */
     KAS_CHECK_LIBC(getpgrp() == getpid() || setpgid(0, 0) == 0, KAS_FAILURE);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)

@@ -258,7 +258,8 @@ static void serve(kas_slot *slot, const cJSON *message)
                      .init = text_or_null(message, "init"),
                      .rung = whole(message, "rung"),
                      .until = whole(message, "until"),
-                     .gains = text_or_null(message, "gains")};
+                     .gains = text_or_null(message, "gains"),
+                     .role = (kas_work_role)whole(message, "role")};
     kas_outcome outcome = {.state = KAS_WORK_FAILED, .measured = kas_measured_unknown()};
     const double before = processor_seconds();
     slot->phase[0] = 0;

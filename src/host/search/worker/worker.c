@@ -13,8 +13,9 @@
 static kas_status prepare_process(void)
 {
     KAS_TRY(kas_process_begin(500));
-    KAS_TRY(kas_process_ignore(SIGINT));
-    KAS_TRY(kas_process_ignore(SIGTERM));
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        KAS_TRY(kas_process_ignore(numbers[i]));
     kas_log_set_level(KAS_LOG_QUIET); /* the log goes to the item's file, with time */
     return KAS_OK;
 }

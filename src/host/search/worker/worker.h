@@ -6,9 +6,9 @@
  * else, real processes and pipes included, with an evaluation that crashes on demand.
  *
  * Commands come on file descriptor 0 and answers go to 3.  Descriptors 1 and 2 are the log of the
- * present item, or of the worker when it has several slots.  A worker ignores SIGINT and SIGTERM: a
- * terminal and a batch system send them to all processes, and the supervisor decides what they
- * mean.  The operating system kills the worker when its supervisor dies. */
+ * present item, or of the worker when it has several slots.  A worker ignores SIGINT, SIGTERM,
+ * SIGHUP, SIGUSR1 and SIGUSR2: a terminal and a batch system send them to all processes, and the
+ * supervisor decides what they mean.  The operating system kills the worker when its supervisor dies. */
 #ifndef KAS_SEARCH_WORKER_WORKER_H
 #define KAS_SEARCH_WORKER_WORKER_H
 
@@ -34,8 +34,10 @@ typedef struct kas_task {
     const char *init;       /* the file of weights to start from; NULL = random weights */
     int rung;               /* number of the rung to which it is trained; it has been screened and
                                measured before unless this is 0 */
-    int until;         /* epochs at that rung, with the schedule of the whole recipe; 0 = all */
-    const char *gains; /* as in a kernel file; NULL = not calibrated yet */
+    int until;          /* epochs at that rung, with the schedule of the whole recipe; 0 = all */
+    const char *gains;  /* as in a kernel file; NULL = not calibrated yet */
+    kas_work_role role; /* TRAINING: its latency is known; MEASURING: it is only measured, and goes
+                           back to the queue */
 } kas_task;
 
 typedef struct kas_outcome {
