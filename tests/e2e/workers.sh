@@ -76,7 +76,6 @@ kill -TERM $third # a batch system may send both
 rc=0; wait $third || rc=$?
 [ $rc = 75 ] || { cat "$dir/err3"; fail "exit code $rc of a worker that was told to stop"; }
 [ -s "$study/checkpoints/0000.ckpt" ] || fail "no checkpoint was saved"
-"$kas" log "$study" 0 >"$dir/out"
 "$kas" best "$study" --json | grep '"index": 0, ' | grep candidate | grep -q '"state": "queued"' || fail "the candidate is not in the queue"
 kill -USR2 $first
 rc=0; wait $first || rc=$?

@@ -26,9 +26,12 @@ kas_status kas_store_make_members(kas_store *store)
 /* The lock is one of two numbers: the first is ours, the second that of the study's schema. */
 kas_status kas_store_lead(kas_store *store, bool *leads)
 {
+    bool alive;
     *leads = true;
     if (!store->server)
         return KAS_OK;
+    if (store->pg->leads) /* unless its connection was lost, which a statement finds out */
+        KAS_TRY(kas_sql_has_row(store, "SELECT 1", &alive));
     if (!store->pg->leads)
         KAS_TRY(kas_sql_has_row(store,
                                 "SELECT 1 WHERE pg_try_advisory_lock(1, (SELECT oid::int FROM"

@@ -218,6 +218,8 @@ static void stop_and_go_on(int number, int expected)
         pid_t pid = start(p, &search, 2);
         wait_for_lines("epoch", before + 1); /* by then the supervisor listens to signals */
         kill(pid, number);
+        if (number != SIGINT) /* one that says the same changes nothing */
+            kill(pid, SIGUSR2);
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_true(WIFEXITED(status));
         assert_int_equal(WEXITSTATUS(status), expected);

@@ -454,6 +454,44 @@ static void index_limit_and_requeue(void **state)
     kas_store_close(store);
 }
 
+/* Returns the number of the item that a supervisor of this role gets; -1: none. */
+static int64_t claimed(kas_store *store, kas_work_role role, kas_work_kind kind, kas_work *out)
+{
+    bool found;
+    kas_store_set_role(store, role);
+    OK(kas_store_claim(store, kind, -1, "o", 60, out, &found));
+    return found ? out->index : -1;
+}
+
+/* What is measured by one supervisor and trained by another comes to the second one when it is
+ * measured. */
+static void roles(void **state)
+{
+    (void)state;
+    static const kas_work_kind kinds[] = {KAS_WORK_CANDIDATE, KAS_WORK_CANDIDATE, KAS_WORK_TURNS,
+                                          KAS_WORK_FINAL};
+    kas_store *store = open_store();
+    kas_measured measured = kas_measured_unknown();
+    kas_work work;
+    bool added, held;
+    for (int k = 0; k < 4; k++)
+        OK(kas_store_add(store, &(kas_work){.kind = kinds[k], .index = k}, &added));
+    assert_int_equal(claimed(store, KAS_TAKES_TRAINING, KAS_WORK_CANDIDATE, &work), -1);
+    assert_int_equal(claimed(store, KAS_TAKES_MEASURING, KAS_WORK_CANDIDATE, &work), 0);
+    measured.latency = 1e-3;
+    OK(kas_store_record_measured(store, work.id, work.lease, &measured, &held));
+    OK(kas_store_release(store, work.id, work.lease, false, &held));
+    assert_int_equal(claimed(store, KAS_TAKES_MEASURING, KAS_WORK_CANDIDATE, &work), 1);
+    assert_int_equal(claimed(store, KAS_TAKES_MEASURING, KAS_WORK_CANDIDATE, &work), -1);
+    assert_int_equal(claimed(store, KAS_TAKES_TRAINING, KAS_WORK_CANDIDATE, &work), 0);
+    assert_true(work.measured.latency == 1e-3);
+    assert_int_equal(claimed(store, KAS_TAKES_TRAINING, KAS_WORK_TURNS, &work), -1);
+    assert_int_equal(claimed(store, KAS_TAKES_MEASURING, KAS_WORK_TURNS, &work), 2);
+    assert_int_equal(claimed(store, KAS_TAKES_MEASURING, KAS_WORK_FINAL, &work), -1);
+    assert_int_equal(claimed(store, KAS_TAKES_ALL, KAS_WORK_FINAL, &work), 3);
+    kas_store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -468,6 +506,7 @@ int main(void)
         TEST_BOTH(refused_revision),
         TEST_BOTH(simultaneous_creation),
         TEST_BOTH(index_limit_and_requeue),
+        TEST_BOTH(roles),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -131,6 +131,9 @@ static void wrong_places(void **state)
     assert_fails(wrong, KAS_STORE_READ, "no such study");
     assert_fails(wrong, KAS_STORE_WRITE, "no such study");
     wrong = place;
+    *wrong.study = 0; /* "the only one" */
+    assert_fails(wrong, KAS_STORE_WRITE, "studies: ");
+    snprintf(wrong.study, sizeof wrong.study, "none");
     snprintf(wrong.url, sizeof wrong.url, "postgresql://kas:wrongword@%s",
              strchr(place.url, '@') + 1);
     assert_fails(wrong, KAS_STORE_READ, "password authentication failed");
@@ -166,6 +169,75 @@ static void waiting(void **state)
     OK(kas_store_release(other, work.id, work.lease, false, &held));
     assert_true(readable(store) && kas_store_changed(store));
     kas_store_close(other);
+    kas_store_close(store);
+}
+
+/* Tries until it leads: the server notices the end of a connection a moment later. */
+static void await_lead(kas_store *store)
+{
+    for (bool leads = false; !leads;)
+        OK(kas_store_lead(store, &leads));
+}
+
+/* Of several supervisors one proposes, until its connection ends; it is told when another one has
+ * nothing to do, and the others are not. */
+static void leading(void **state)
+{
+    (void)state;
+    kas_store *first = open_store(), *second = open_store(), *third = open_store();
+    bool leads, ended;
+    OK(kas_store_lead(first, &leads));
+    assert_true(leads);
+    for (int i = 0; i < 2; i++) {
+        OK(kas_store_lead(second, &leads));
+        assert_false(leads);
+    }
+    kas_store_changed(first);
+    kas_store_changed(third);
+    OK(kas_store_want(second));
+    assert_true(readable(first) && kas_store_changed(first));
+    assert_true(readable(third));
+    assert_false(kas_store_changed(third));
+    cut(first); /* all connections */
+    await_lead(second);
+    OK(kas_store_lead(first, &leads));
+    assert_false(leads);
+    kas_store_close(second);
+    await_lead(first);
+    OK(kas_store_set_ended(first, true));
+    OK(kas_store_ended(third, &ended));
+    assert_true(ended);
+    OK(kas_store_set_ended(first, false));
+    OK(kas_store_ended(third, &ended));
+    assert_false(ended);
+    kas_store_close(first);
+    kas_store_close(third);
+}
+
+static void members(void **state)
+{
+    (void)state;
+    kas_store *store = open_store();
+    kas_member *list;
+    int count;
+    for (int i = 0; i < 2; i++) /* the second time it is there again */
+        OK(kas_store_join(store, "host|b|n|1|2", "edge", KAS_TAKES_MEASURING));
+    OK(kas_store_join(store, "host|b|n|1|2", "gpu", KAS_TAKES_ALL));
+    OK(kas_store_members(store, &list, &count));
+    assert_int_equal(count, 2);
+    assert_string_equal(list[0].device, "edge");
+    assert_string_equal(list[0].role, "measure");
+    assert_string_equal(list[1].role, "all");
+    assert_true(list[0].seen >= 0);
+    free(list);
+    /* A study of before supervisors were recorded gets the table when it goes on. */
+    OK(kas_pg_send(store, "DROP TABLE member; ALTER TABLE kas_gpu DROP COLUMN ended"));
+    OK(kas_store_members(store, &list, &count));
+    assert_int_equal(count, 0);
+    kas_store_close(store);
+    OK(open_on(KAS_STORE_WRITE, &store));
+    OK(kas_store_join(store, "host|b|n|1|2", "gpu", KAS_TAKES_ALL));
+    OK(kas_store_set_ended(store, true));
     kas_store_close(store);
 }
 
@@ -257,6 +329,7 @@ int main(void)
         ON_SERVER(lost_connections), ON_SERVER(repeated_statements),
         ON_SERVER(wrong_places),     ON_SERVER(waiting),
         ON_SERVER(odd_text),         ON_SERVER(locks),
+        ON_SERVER(leading),          ON_SERVER(members),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

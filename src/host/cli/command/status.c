@@ -1,6 +1,7 @@
 /* kas-gpu status: prints the state of a study. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -87,8 +88,36 @@ static void print_rungs(const kas_rung_report *rung, int rungs, kas_buf *out)
     }
 }
 
+/* Appends the devices of all supervisors of a study on a server, as a JSON list or as lines. */
+static kas_status put_machines(const kas_study_view *view, bool json, kas_buf *out)
+{
+    kas_member *list;
+    int members;
+    char text[32];
+    KAS_TRY(kas_store_members(view->store, &list, &members));
+    kas_buf_puts(out, json ? "[" : "");
+    for (int i = 0; i < members; i++) {
+        const kas_member *m = &list[i];
+        char host[sizeof m->owner];
+        snprintf(host, sizeof host, "%.*s", (int)strcspn(m->owner, "|"), m->owner);
+        if (json) {
+            kas_buf_puts(out, i ? ", {\"host\": " : "{\"host\": ");
+            kas_buf_json_string(out, host);
+            kas_buf_puts(out, ", \"device\": ");
+            kas_buf_json_string(out, m->device);
+            kas_buf_printf(out, ", \"role\": \"%s\", \"seen_seconds\": %.1f}", m->role, m->seen);
+        } else {
+            kas_buf_printf(out, "machine:    %s, %s, role %s, seen %s ago\n", host, m->device,
+                           m->role, kas_human_duration(m->seen, text));
+        }
+    }
+    kas_buf_puts(out, json ? "]" : "");
+    free(list);
+    return KAS_OK;
+}
+
 static void print_json(const kas_study_args *args, const kas_study_view *view,
-                       const kas_rung_report *rung, int rungs, kas_buf *out)
+                       const kas_rung_report *rung, int rungs, const char *machines, kas_buf *out)
 {
     tally t = count(view);
     const kas_work *best = kas_objective_leader(&view->options, view->work, view->count);
@@ -112,6 +141,7 @@ static void print_json(const kas_study_args *args, const kas_study_view *view,
     kas_line_text(out, "device", view->study.device);
     kas_line_text(out, "code_version", *view->study.code_version ? view->study.code_version : NULL);
     kas_line_text(out, "dataset", view->study.dataset_path);
+    kas_line_json(out, "machines", machines);
     kas_line_json(out, "options", view->study.options);
     kas_line_end(out);
     out->failed |= states.failed;
@@ -137,7 +167,7 @@ static void print_running(const kas_study_view *view, kas_buf *out)
 }
 
 static void print_text(const kas_study_args *args, const kas_study_view *view,
-                       const kas_rung_report *rung, int rungs, kas_buf *out)
+                       const kas_rung_report *rung, int rungs, const char *machines, kas_buf *out)
 {
     tally t = count(view);
     char text[32];
@@ -166,6 +196,7 @@ static void print_text(const kas_study_args *args, const kas_study_view *view,
     if (best)
         kas_buf_printf(out, "best:       %s, %.2f%%\n", best->name, 100 * best->measured.accuracy);
     print_rungs(rung, rungs, out);
+    kas_buf_puts(out, machines);
     print_running(view, out);
     const bool nothing = kas_study_without_answer(view);
     kas_buf word = {0};
@@ -195,12 +226,15 @@ static kas_status print(const kas_study_args *args, const kas_study_view *view, 
 {
     kas_rung_report rung[KAS_INT_LIST + 1];
     int rungs;
+    kas_buf machines = {0};
     KAS_TRY(look_at_rungs(view, rung, &rungs));
-    if (args->common.json)
-        print_json(args, view, rung, rungs, out);
-    else
-        print_text(args, view, rung, rungs, out);
-    return KAS_OK;
+    const kas_status status = put_machines(view, args->common.json, &machines);
+    if (status == KAS_OK)
+        (args->common.json ? print_json : print_text)(args, view, rung, rungs,
+                                                      kas_buf_text(&machines), out);
+    out->failed |= machines.failed;
+    kas_buf_free(&machines);
+    return status;
 }
 
 static kas_status run(int argc, char **argv)
