@@ -29,6 +29,21 @@ ended() { # pid: gone, or a zombie that nobody has collected
     [ ! -e "/proc/$1" ] || [ "$(sed 's/^.*) //; s/ .*//' "/proc/$1/stat" 2>/dev/null)" = Z ]
 }
 
+# A folder for a database server; it goes when the test ends. In memory where there is room: the files of a server, a thousand, are
+# flushed when they are made and again after it was killed. The server runs as another user where this one is root.
+make_server_folder() { # sets server
+    local shm=/dev/shm
+    [ -w $shm ] && [ "$(df --output=avail $shm | tail -n 1)" -gt 500000 ] || shm=$dir
+    server=$(mktemp -d $shm/kas-server-XXXXXX)
+    chmod 755 "$dir" "$server"
+    server=$server/pg
+    trap drop_server EXIT
+}
+drop_server() {
+    "$kas" store stop "$server" >/dev/null 2>&1 || true
+    rm -rf "$dir" "${server%/pg}"
+}
+
 # The processes that a process has started; without pgrep, which small systems lack.
 children() { # pid
     awk -v parent="$1" '{ pid = $1; sub(/^.*\) /, ""); if ($2 == parent) print pid }' /proc/[0-9]*/stat 2>/dev/null || true

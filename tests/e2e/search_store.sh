@@ -9,9 +9,8 @@ compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/
     { echo "SKIPPED: PostgreSQL is not installed"; exit 77; }
 kills=${KAS_STORE_KILLS:-5} seed=${KAS_FUZZ_SEED:-1}
 RANDOM=$seed
-chmod 755 "$dir" # the server runs as another user where this one is root
-server=$dir/pg
-trap 'rc=$?; [ $rc = 0 ] || echo "seed $seed, kill $done_kills of $kills"; "$kas" store stop "$server" >/dev/null 2>&1 || true; rm -rf "$dir"' EXIT
+make_server_folder
+trap 'rc=$?; [ $rc = 0 ] || echo "seed $seed, kill $done_kills of $kills"; drop_server' EXIT
 export KAS_CACHE_DIR=${KAS_CACHE_DIR:-$dir/cache}
 done_kills=0 servers=0 supervisors=0 workers=0
 start() { expect 0 'runs on' "$kas" store start "$server"; }

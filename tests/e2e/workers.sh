@@ -6,9 +6,9 @@ set -eu
 . tests/e2e/expect.bash
 compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null ||
     { echo "SKIPPED: PostgreSQL is not installed"; exit 77; }
-chmod 755 "$dir" # the server runs as another user where this one is root
-server=$dir/pg store=@$dir/pg/url
-trap 'kill -9 $(jobs -p) 2>/dev/null || true; "$kas" store stop "$server" >/dev/null 2>&1 || true; rm -rf "$dir"' EXIT
+make_server_folder
+trap 'kill -9 $(jobs -p) 2>/dev/null || true; drop_server' EXIT
+store=@$server/url
 export KAS_CACHE_DIR=${KAS_CACHE_DIR:-$dir/cache}
 expect 0 'runs on' "$kas" store start "$server"
 for seed in 1 2; do "$kas" dataset make shapes -o "$dir/$seed.h5" --seed $seed --train 120 --test 24 --size 8 --classes 4 >/dev/null; done

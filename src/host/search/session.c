@@ -12,10 +12,9 @@
 #include "host/core/sha256.h"
 #include "host/core/log.h"
 #include "host/leaderboard/publish.h"
-#include "host/model/pretrained.h"
+#include "host/search/session_files.h"
 #include "host/space/sample/sampler.h"
 #include "host/strategy/first.h"
-#include "host/strategy/from.h"
 #include "host/study/study_store.h"
 
 enum { PROPOSE_GENERATION = 8 }; /* random candidates, half of which a program proposes */
@@ -104,55 +103,6 @@ static int sampler_version(const kas_session *s)
     return kas_sampler_version(&s->search.sample) + (s->search.known ? KAS_KNOWN_VERSION : 0);
 }
 
-/* Identifies the weights by their digest, and checks early that they fit the network. */
-static kas_status check_init(kas_session *s)
-{
-    if (!s->init)
-        return KAS_OK;
-    KAS_TRY(kas_pretrained_check(s->init, s->problem.net, NULL, s->search.init_partial));
-    return kas_file_digest(s->init, KAS_WEIGHTS_LIMIT, s->search.init);
-}
-
-static kas_status copy(const char *from, const char *to)
-{
-    kas_buf file = {0};
-    KAS_TRY(kas_file_read(from, KAS_WEIGHTS_LIMIT, &file));
-    kas_status status = kas_file_write_atomic(to, file.data, file.size);
-    kas_buf_free(&file);
-    return status;
-}
-
-/* Collects the kernels to begin with, and identifies them by their digest. */
-static kas_status collect_from(const kas_session_request *request, kas_session *s)
-{
-    if (!request->from)
-        return KAS_OK;
-    KAS_TRY(kas_from_collect(request->from, &s->from));
-    kas_sha256_hex(s->from.data, s->from.size, s->search.from);
-    return KAS_OK;
-}
-
-/* Copies the kernels to begin with into the study, and reads them from there. */
-static kas_status keep_from(kas_session *s)
-{
-    char path[KAS_STUDY_PATH], digest[65];
-    if (!s->search.from[0])
-        return KAS_OK;
-    KAS_TRY(kas_study_path(s->study, KAS_STUDY_FROM, path));
-    if (!kas_file_exists(path) && s->from.size)
-        KAS_TRY(kas_file_write_atomic(path, s->from.data, s->from.size));
-    kas_buf_clear(&s->from);
-    KAS_TRY(kas_file_read(path, KAS_FROM_BYTES, &s->from));
-    kas_sha256_hex(s->from.data, s->from.size, digest);
-    if (strcmp(digest, s->search.from) != 0)
-        return kas_fail(KAS_BAD_INPUT,
-                        "%s: not the kernels that the study was begun with (digest %.12s..., the "
-                        "study has %.12s...); restore the file, or remove it and run the search "
-                        "command with --from",
-                        path, digest, s->search.from);
-    return KAS_OK;
-}
-
 /* A program is asked once a generation, so random candidates come in generations too. */
 static void choose_generation(const kas_session_request *request, kas_search_options *o)
 {
@@ -219,60 +169,6 @@ static kas_status open_strategy(kas_session *s)
     return kas_strategy_open(
         &s->search, s->problem.target, s->problem.targets, kas_buf_text(&s->from),
         f->predictor || f->legality || f->prefilter ? &forecast : NULL, &s->strategy);
-}
-
-static kas_status open_forecast(kas_session *s, const kas_machine *machine)
-{
-    kas_search_forecast_close(&s->forecast);
-    return kas_search_forecast_open(&s->search, machine, s->problem.net, &s->forecast);
-}
-
-/* Keeps the machine model in a study that begins now. */
-static kas_status pin_machine(kas_session *s, const kas_machine *machine)
-{
-    char path[KAS_STUDY_PATH];
-    KAS_TRY(kas_study_path(s->study, KAS_STUDY_MACHINE, path));
-    if (!kas_file_exists(path))
-        KAS_TRY(kas_machine_write(path, machine));
-    return kas_file_digest(path, KAS_MACHINE_BYTES, s->search.machine);
-}
-
-/* Reads the machine model that the study keeps; a study of before there were forecasts has none. */
-static kas_status keep_machine(kas_session *s)
-{
-    char path[KAS_STUDY_PATH], digest[65];
-    kas_machine machine;
-    kas_search_forecast_close(&s->forecast);
-    if (!*s->search.machine)
-        return KAS_OK;
-    KAS_TRY(kas_study_path(s->study, KAS_STUDY_MACHINE, path));
-    KAS_TRY(kas_file_digest(path, KAS_MACHINE_BYTES, digest));
-    if (strcmp(digest, s->search.machine) != 0)
-        return kas_fail(KAS_BAD_INPUT,
-                        "%s: not the machine model that the study was begun with (digest "
-                        "%.12s..., the study has %.12s...); restore the file",
-                        path, digest, s->search.machine);
-    KAS_TRY(kas_machine_read(path, &machine));
-    return open_forecast(s, &machine);
-}
-
-/* Copies the initial weights into the study, so that it does not depend on the file. */
-static kas_status keep_init(const kas_session *s)
-{
-    char path[KAS_STUDY_PATH], digest[65];
-    if (!s->search.init[0])
-        return KAS_OK;
-    KAS_TRY(kas_study_path(s->study, KAS_STUDY_INIT, path));
-    if (!kas_file_exists(path) && s->init)
-        KAS_TRY(copy(s->init, path));
-    KAS_TRY(kas_file_digest(path, KAS_WEIGHTS_LIMIT, digest));
-    if (strcmp(digest, s->search.init) != 0)
-        return kas_fail(KAS_BAD_INPUT,
-                        "%s: not the weights that the study was begun with (digest %.12s..., the "
-                        "study has %.12s...); restore the file, or remove it and run the search "
-                        "command with --init",
-                        path, digest, s->search.init);
-    return KAS_OK;
 }
 
 static kas_status write_options(const kas_search_options *options, char **out)
@@ -394,26 +290,16 @@ static kas_status adopt(kas_session *s, const kas_search_options *asked)
     return a.moved ? kas_store_set_dataset_path(s->store, s->dataset) : KAS_OK;
 }
 
-/* Sets the folder of library plans, which workers inherit: all of them, also in later runs, use the
- * plans with which the study began (cuda/tuning.h). */
-static kas_status pin_plans(const kas_session *s)
-{
-    char path[KAS_STUDY_PATH];
-    KAS_TRY(kas_study_path(s->study, "plans", path));
-    KAS_CHECK_LIBC(setenv("KAS_CUDA_PINS", path, 1) == 0, KAS_FAILURE);
-    return KAS_OK;
-}
-
 static kas_status open_store(kas_session *s, const kas_search_options *asked,
                              const kas_machine *machine)
 {
     char path[KAS_STUDY_PATH];
     kas_study study;
     KAS_TRY(kas_study_dir_make(s->study));
-    KAS_TRY(pin_plans(s));
+    KAS_TRY(kas_session_pin_plans(s));
     KAS_TRY(kas_study_path(s->study, "study.db", path));
     if (!kas_file_exists(path))
-        KAS_TRY(pin_machine(s, machine));
+        KAS_TRY(kas_session_pin_machine(s, machine));
     KAS_TRY(kas_study_begin_store(s->study, s->place, &s->store));
     KAS_TRY(kas_code_version(s->code_version));
     KAS_TRY(describe(s, &study));
@@ -422,9 +308,9 @@ static kas_status open_store(kas_session *s, const kas_search_options *asked,
     KAS_TRY(status);
     if (!s->created)
         KAS_TRY(adopt(s, asked));
-    KAS_TRY(keep_from(s));
-    KAS_TRY(keep_machine(s));
-    return keep_init(s);
+    KAS_TRY(kas_session_keep_from(s));
+    KAS_TRY(kas_session_keep_machine(s));
+    return kas_session_keep_init(s);
 }
 
 static void take_reading(const kas_session_request *request, kas_session *s)
@@ -469,8 +355,8 @@ kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_s
     out->search.stream |= study_streams(out->study);
     KAS_TRY(kas_problem_open(&out->search, out->dataset, &out->problem));
     KAS_TRY(choose_pack(request, out));
-    KAS_TRY(check_init(out));
-    KAS_TRY(collect_from(request, out));
+    KAS_TRY(kas_session_check_init(out));
+    KAS_TRY(kas_session_collect_from(request, out));
     kas_search_options asked = out->search; /* what is left open is as in the study */
     if (out->search.sample.sampler == KAS_SAMPLER_AS_STUDY)
         out->search.sample.sampler = KAS_SAMPLER_GUIDED;
@@ -488,7 +374,7 @@ kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_s
         return kas_fail_context(status, "%s", request->dataset);
     kas_machine machine;
     KAS_TRY(kas_search_machine(&out->search, out->devices.spec[0], &machine));
-    KAS_TRY(open_forecast(out, &machine));
+    KAS_TRY(kas_session_open_forecast(out, &machine));
     KAS_TRY(open_strategy(out)); /* before the study is made: it may refuse the options */
     if (dry)
         return KAS_OK;
@@ -533,14 +419,14 @@ kas_status kas_session_resume(const kas_session_request *request, kas_session *o
     KAS_TRY(kas_problem_open(&out->search, out->dataset, &out->problem));
     KAS_TRY(choose_pack(request, out));
     KAS_TRY(kas_study_dir_make(out->study));
-    KAS_TRY(pin_plans(out));
+    KAS_TRY(kas_session_pin_plans(out));
     KAS_TRY(kas_code_version(out->code_version));
     KAS_TRY(adopt(out, NULL));
-    KAS_TRY(keep_from(out));
-    KAS_TRY(keep_machine(out));
+    KAS_TRY(kas_session_keep_from(out));
+    KAS_TRY(kas_session_keep_machine(out));
     KAS_TRY(open_strategy(out));
     KAS_TRY(open_proposer(out));
-    return keep_init(out);
+    return kas_session_keep_init(out);
 }
 
 /* A machine that only measures has a folder of its own, for logs and plans, unless it sees that of
@@ -611,8 +497,8 @@ kas_status kas_session_join(const kas_session_request *request, kas_session *out
     KAS_TRY(status);
     KAS_TRY(choose_folder(out, here));
     KAS_TRY(kas_study_dir_make(out->study));
-    KAS_TRY(pin_plans(out));
-    return out->role == KAS_TAKES_MEASURING ? KAS_OK : keep_init(out);
+    KAS_TRY(kas_session_pin_plans(out));
+    return out->role == KAS_TAKES_MEASURING ? KAS_OK : kas_session_keep_init(out);
 }
 
 void kas_session_close(kas_session *session)

@@ -375,6 +375,14 @@ kas_status kas_queue_stock(kas_supervisor *s)
     return KAS_OK;
 }
 
+/* Returns whether all candidates have ended and none of them is an answer, so that nothing follows. */
+static bool without_answer(const kas_supervisor *s)
+{
+    const int wanted = s->options->search->candidates;
+    return wanted > 0 && trained_candidates(s) >= wanted && all_ended(s) &&
+           !kas_ending_of(s->options->search, s->list, s->count).answer;
+}
+
 /* Takes what is there: another supervisor proposes. */
 static kas_status take_next(kas_supervisor *s, kas_work *out, bool *found, bool *done)
 {
@@ -384,7 +392,7 @@ static kas_status take_next(kas_supervisor *s, kas_work *out, bool *found, bool 
         KAS_TRY(claim(s, kinds[i], -1, out, found));
     if (*found)
         return KAS_OK;
-    *done = kas_queue_complete(s);
+    *done = kas_queue_complete(s) || (s->options->takes_only && without_answer(s));
     if (!*done && s->options->takes_only)
         KAS_TRY(kas_store_ended(s->store, done));
     return *done ? KAS_OK : kas_store_want(s->store);

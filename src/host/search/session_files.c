@@ -1,0 +1,114 @@
+#include "host/search/session_files.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/core/file/files.h"
+#include "host/core/sha256.h"
+#include "host/model/pretrained.h"
+#include "host/strategy/from.h"
+
+kas_status kas_session_check_init(kas_session *s)
+{
+    if (!s->init)
+        return KAS_OK;
+    KAS_TRY(kas_pretrained_check(s->init, s->problem.net, NULL, s->search.init_partial));
+    return kas_file_digest(s->init, KAS_WEIGHTS_LIMIT, s->search.init);
+}
+
+static kas_status copy(const char *from, const char *to)
+{
+    kas_buf file = {0};
+    KAS_TRY(kas_file_read(from, KAS_WEIGHTS_LIMIT, &file));
+    kas_status status = kas_file_write_atomic(to, file.data, file.size);
+    kas_buf_free(&file);
+    return status;
+}
+
+kas_status kas_session_collect_from(const kas_session_request *request, kas_session *s)
+{
+    if (!request->from)
+        return KAS_OK;
+    KAS_TRY(kas_from_collect(request->from, &s->from));
+    kas_sha256_hex(s->from.data, s->from.size, s->search.from);
+    return KAS_OK;
+}
+
+kas_status kas_session_keep_from(kas_session *s)
+{
+    char path[KAS_STUDY_PATH], digest[65];
+    if (!s->search.from[0])
+        return KAS_OK;
+    KAS_TRY(kas_study_path(s->study, KAS_STUDY_FROM, path));
+    if (!kas_file_exists(path) && s->from.size)
+        KAS_TRY(kas_file_write_atomic(path, s->from.data, s->from.size));
+    kas_buf_clear(&s->from);
+    KAS_TRY(kas_file_read(path, KAS_FROM_BYTES, &s->from));
+    kas_sha256_hex(s->from.data, s->from.size, digest);
+    if (strcmp(digest, s->search.from) != 0)
+        return kas_fail(KAS_BAD_INPUT,
+                        "%s: not the kernels that the study was begun with (digest %.12s..., the "
+                        "study has %.12s...); restore the file, or remove it and run the search "
+                        "command with --from",
+                        path, digest, s->search.from);
+    return KAS_OK;
+}
+
+kas_status kas_session_open_forecast(kas_session *s, const kas_machine *machine)
+{
+    kas_search_forecast_close(&s->forecast);
+    return kas_search_forecast_open(&s->search, machine, s->problem.net, &s->forecast);
+}
+
+kas_status kas_session_pin_machine(kas_session *s, const kas_machine *machine)
+{
+    char path[KAS_STUDY_PATH];
+    KAS_TRY(kas_study_path(s->study, KAS_STUDY_MACHINE, path));
+    if (!kas_file_exists(path))
+        KAS_TRY(kas_machine_write(path, machine));
+    return kas_file_digest(path, KAS_MACHINE_BYTES, s->search.machine);
+}
+
+kas_status kas_session_keep_machine(kas_session *s)
+{
+    char path[KAS_STUDY_PATH], digest[65];
+    kas_machine machine;
+    kas_search_forecast_close(&s->forecast);
+    if (!*s->search.machine)
+        return KAS_OK;
+    KAS_TRY(kas_study_path(s->study, KAS_STUDY_MACHINE, path));
+    KAS_TRY(kas_file_digest(path, KAS_MACHINE_BYTES, digest));
+    if (strcmp(digest, s->search.machine) != 0)
+        return kas_fail(KAS_BAD_INPUT,
+                        "%s: not the machine model that the study was begun with (digest "
+                        "%.12s..., the study has %.12s...); restore the file",
+                        path, digest, s->search.machine);
+    KAS_TRY(kas_machine_read(path, &machine));
+    return kas_session_open_forecast(s, &machine);
+}
+
+kas_status kas_session_keep_init(const kas_session *s)
+{
+    char path[KAS_STUDY_PATH], digest[65];
+    if (!s->search.init[0])
+        return KAS_OK;
+    KAS_TRY(kas_study_path(s->study, KAS_STUDY_INIT, path));
+    if (!kas_file_exists(path) && s->init)
+        KAS_TRY(copy(s->init, path));
+    KAS_TRY(kas_file_digest(path, KAS_WEIGHTS_LIMIT, digest));
+    if (strcmp(digest, s->search.init) != 0)
+        return kas_fail(KAS_BAD_INPUT,
+                        "%s: not the weights that the study was begun with (digest %.12s..., the "
+                        "study has %.12s...); restore the file, or remove it and run the search "
+                        "command with --init",
+                        path, digest, s->search.init);
+    return KAS_OK;
+}
+
+kas_status kas_session_pin_plans(const kas_session *s)
+{
+    char path[KAS_STUDY_PATH];
+    KAS_TRY(kas_study_path(s->study, "plans", path));
+    KAS_CHECK_LIBC(setenv("KAS_CUDA_PINS", path, 1) == 0, KAS_FAILURE);
+    return KAS_OK;
+}
