@@ -35,8 +35,8 @@ kill -9 $first
 wait $first 2>/dev/null || true
 kill -9 "$(head -n 1 "$server/data/postmaster.pid")" # all that it has started follows
 expect 0 'runs on' "$kas" store start "$server"
+await "the other search, which takes over" grep -q 'this one does it now' "$dir/err2"
 for pid in $second $third $fourth; do wait "$pid" || { rc=$?; cat "$dir"/err[234]; fail "exit code $rc"; }; done
-grep -q 'this one does it now' "$dir/err2" || { cat "$dir/err2"; fail "the second search did not take over"; }
 grep -q 'the study has ended' "$dir/err3" || { cat "$dir/err3"; fail "the worker did not see the end"; }
 results "$study" | diff "$dir/results" - || { cat "$dir"/err[1234]; fail "another leaderboard"; }
 [ -z "$(ls "$study/checkpoints")" ] || fail "a checkpoint was left"
