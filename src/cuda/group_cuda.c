@@ -82,7 +82,7 @@ static kas_status poll(kas_group *g, bool *joined)
     ncclResult_t error = KAS_NCCL_SUCCESS;
     kas_status status = KAS_OK;
     pthread_mutex_lock(&g->lock);
-    if (l->comm)
+    if (l->comm) /* otherwise nothing is under way: the group has ended */
         status = KAS_NCCL(l->nccl, ncclCommGetAsyncError(l->comm, &error));
     pthread_mutex_unlock(&g->lock);
     *joined = error == KAS_NCCL_SUCCESS;
@@ -121,28 +121,19 @@ const kas_group_backend kas_cuda_group = {draw_id, join, poll, abort_exchanges, 
 
 /* ---- exchanges ------------------------------------------------------------------------------- */
 
-/* Makes the call, and waits until NCCL has taken it: a communicator that does not block allows no
- * other call before. The lock is held. */
-static kas_status call(kas_group *g, const kas_step *step)
+static kas_status call(const kas_group *g, const kas_step *step)
 {
     const link_t *l = g->link;
-    const struct timespec pause = {0, 100000};
-    ncclResult_t taken = KAS_NCCL_IN_PROGRESS;
     char *to = step->to;
     if (step->kind == KAS_STEP_MEAN)
-        KAS_TRY(
-            KAS_NCCL(l->nccl, ncclAllReduce(to, to, step->bytes / sizeof(float), KAS_NCCL_FLOAT32,
-                                            KAS_NCCL_AVG, l->comm, (cudaStream_t)l->stream)));
-    else
-        KAS_TRY(KAS_NCCL(l->nccl, ncclAllGather(to + (size_t)g->rank * step->bytes, to, step->bytes,
-                                                KAS_NCCL_INT8, l->comm, (cudaStream_t)l->stream)));
-    for (;; nanosleep(&pause, NULL)) {
-        KAS_TRY(KAS_NCCL(l->nccl, ncclCommGetAsyncError(l->comm, &taken)));
-        if (taken != KAS_NCCL_IN_PROGRESS)
-            return check(l->nccl, taken, "an exchange");
-    }
+        return KAS_NCCL(l->nccl,
+                        ncclAllReduce(to, to, step->bytes / sizeof(float), KAS_NCCL_FLOAT32,
+                                      KAS_NCCL_AVG, l->comm, (cudaStream_t)l->stream));
+    return KAS_NCCL(l->nccl, ncclAllGather(to + (size_t)g->rank * step->bytes, to, step->bytes,
+                                           KAS_NCCL_INT8, l->comm, (cudaStream_t)l->stream));
 }
 
+/* Makes the call behind what the stream has so far. The lock is held. */
 static kas_status enqueue(kas_cuda *cuda, const kas_step *step)
 {
     kas_group *g = step->group;
@@ -152,6 +143,18 @@ static kas_status enqueue(kas_cuda *cuda, const kas_step *step)
     KAS_TRY(KAS_CU(cuda, cuEventRecord(l->ready, cuda->stream)));
     KAS_TRY(KAS_CU(cuda, cuStreamWaitEvent(l->stream, l->ready, 0)));
     return call(g, step);
+}
+
+/* Waits until NCCL has taken a call: a communicator that does not block allows no other call before.
+ * While it waits for ranks that do not come, the watcher must be able to take the lock and abort. */
+static kas_status await_taken(kas_group *g)
+{
+    const struct timespec pause = {0, 100000};
+    for (bool taken = false;; nanosleep(&pause, NULL)) {
+        KAS_TRY(poll(g, &taken));
+        if (taken)
+            return kas_group_check(g);
+    }
 }
 
 kas_status kas_cuda_exchange(kas_cuda *cuda, const kas_step *step)
@@ -164,8 +167,10 @@ kas_status kas_cuda_exchange(kas_cuda *cuda, const kas_step *step)
     }
     KAS_TRY(kas_group_check(g));
     pthread_mutex_lock(&g->lock);
-    const kas_status status = enqueue(cuda, step);
+    kas_status status = enqueue(cuda, step);
     pthread_mutex_unlock(&g->lock);
+    if (status == KAS_OK)
+        status = await_taken(g);
     const kas_status failed = status == KAS_OK ? KAS_OK : kas_group_check(g);
     return failed != KAS_OK ? failed : status;
 }

@@ -15,8 +15,8 @@ enum { SYSTEM_ERROR = 2, INTERNAL_ERROR = 3, INVALID_ARGUMENT = 4, REMOTE_ERROR 
 struct ncclComm {
     kas_shared *shared;
     int device, rank, ranks;
-    _Atomic bool aborted, broken;
-    ncclComm_t next; /* of those that were aborted */
+    _Atomic bool aborted, broken, stuck; /* stuck: its last call is under way for ever */
+    ncclComm_t next;                     /* of those that were aborted */
 };
 
 /* Queued work still points to them, so their memory stays. */
@@ -72,7 +72,9 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 {
     const int planted = sim_planted("ncclCommGetAsyncError", REMOTE_ERROR);
-    *error = planted                              ? planted
+    comm->stuck |= planted == KAS_NCCL_IN_PROGRESS;
+    *error = comm->stuck                          ? KAS_NCCL_IN_PROGRESS
+             : planted                            ? planted
              : !kas_shared_complete(comm->shared) ? KAS_NCCL_IN_PROGRESS
              : kas_shared_look(comm->shared) >= 0 ? REMOTE_ERROR
                                                   : KAS_NCCL_SUCCESS;

@@ -6,16 +6,26 @@ static volatile sig_atomic_t first;
 
 static void on_signal(int number)
 {
-    first = number; /* SA_RESETHAND: the second one ends the process at once */
+    first = number;
 }
 
-void kas_interrupt_watch(void)
+static void watch(int flags)
 {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = flags};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
+}
+
+void kas_interrupt_watch(void)
+{
+    watch((int)SA_RESETHAND); /* the second one ends the process at once */
+}
+
+void kas_interrupt_watch_all(void)
+{
+    watch(0);
 }
 
 bool kas_interrupted(void)

@@ -12,7 +12,7 @@
 #include "host/search/worker/worker.h"
 #include "host/study/study_dir.h"
 
-enum { KEY_PACK = 0x500, KEY_STREAM, KEY_READ_THREADS, KEY_AHEAD, KEY_ROLE };
+enum { KEY_PACK = 0x500, KEY_STREAM, KEY_READ_THREADS, KEY_AHEAD, KEY_ROLE, KEY_UNTIL };
 enum { KEY_RETRAIN = 0x580, KEY_PROPOSE };
 
 static uint64_t gibibytes(struct argp_state *state, const char *option, const char *arg)
@@ -46,6 +46,10 @@ static const struct argp_option options[] = {
      "Silence after which a worker is killed and its candidate is \"hung\", and time that the "
      "program of --propose has for an answer (default 600)",
      50},
+    {"until", KEY_UNTIL, "TIME", 0,
+     "Stop as upon SIGTERM at this time (seconds since 1970, as `date +%s` has them), and begin no "
+     "candidate that would not reach its first checkpoint by then",
+     50},
     {"checkpoint-limit", 'K', "GIB", 0, "Disk space for checkpoints of the study (default 8)", 50},
     {"weights-limit", 'W', "GIB", 0,
      "Disk space for trained weights of the frontier's candidates; 0 = none are kept (default 4)",
@@ -59,6 +63,7 @@ static const kas_cli_value values[] = {
     {KEY_READ_THREADS, KAS_CLI_INT(kas_session_request, read_threads, 1, 256)},
     {KEY_ROLE, KAS_CLI_CHOICE(kas_session_request, role, kas_work_role_names)},
     {'H', KAS_CLI_NUMBER(kas_session_request, hang_seconds, 1, 1e7)},
+    {KEY_UNTIL, KAS_CLI_NUMBER(kas_session_request, until, 1e9, 1e11)},
     {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)

@@ -57,9 +57,11 @@ static bool lock(const kas_shared *s, int rank, bool ask)
 static kas_status map(kas_shared *s)
 {
     s->file = open(s->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (s->file < 0 || ftruncate(s->file, (off_t)s->bytes) != 0)
+    /* Not ftruncate: where the memory is missing, the first write to it would end the process. */
+    const int error = s->file < 0 ? errno : posix_fallocate(s->file, 0, (off_t)s->bytes);
+    if (error != 0)
         return kas_fail(KAS_MACHINE, "%s: no memory to share between %d processes: %s", s->path,
-                        s->ranks, kas_strerror(errno));
+                        s->ranks, kas_strerror(error));
     void *memory = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->file, 0);
     if (memory == MAP_FAILED)
         return kas_fail(KAS_MACHINE, "%s: cannot be mapped: %s", s->path, kas_strerror(errno));

@@ -69,6 +69,7 @@ static kas_status set_devices(const kas_session_request *request, const char *sp
     s->retrain = request->retrain;
     s->role = request->role;
     s->hang_seconds = request->hang_seconds;
+    s->until = request->until;
     s->checkpoint_limit = request->checkpoint_limit;
     s->weights_limit = request->weights_limit;
     return KAS_OK;
@@ -560,6 +561,7 @@ kas_status kas_session_run(kas_session *s, void (*on_event)(void *context, const
                                       .ahead = s->ahead > 0 ? &ahead : NULL,
                                       .retrain = s->retrain,
                                       .hang_seconds = s->hang_seconds,
+                                      .until = s->until,
                                       .checkpoint_limit = s->checkpoint_limit,
                                       .weights_limit = s->weights_limit,
                                       .on_event = on_event,

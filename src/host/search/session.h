@@ -41,6 +41,7 @@ typedef struct kas_session_request {
     int role;     /* kas_work_role */
     bool retrain; /* run final trainings again whose weights are missing */
     double hang_seconds;
+    double until;              /* see kas_supervisor_options; 0 = never */
     uint64_t checkpoint_limit; /* bytes */
     uint64_t weights_limit;    /* bytes */
 } kas_session_request;
@@ -57,7 +58,7 @@ typedef struct kas_session {
     kas_devices devices;
     int workers, pack, ahead, read_threads;
     kas_pack packing; /* how `pack` was chosen; zeros when the user gave it or on a CPU */
-    double hang_seconds;
+    double hang_seconds, until;
     uint64_t checkpoint_limit, weights_limit;
     kas_problem problem;
     kas_search_forecast forecast;

@@ -257,6 +257,8 @@ static kas_status fake_train(kas_slot *slot, const kas_task *task, kas_outcome *
             nap(strstr(what, "long") ? 0.02 : 0.001);
             steps_taken++;
             if (kas_slot_progress(slot, "training", (uint64_t)step, 5, 1) == KAS_STOP) {
+                if (strstr(what, "torn")) /* the signal has ended a compiler of it too */
+                    return kas_fail(KAS_MACHINE, "the compiler was ended by signal 15");
                 out->state = KAS_WORK_QUEUED;
                 return KAS_OK;
             }

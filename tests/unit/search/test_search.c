@@ -211,8 +211,8 @@ static void killed_supervisor(void **state)
 static void stop_and_go_on(int number, int expected)
 {
     kas_search_options search = search_options(3);
-    plan p = {.what = {"long", "long", "long"}};
-    for (int i = 0; i < 2; i++) {
+    plan p = {.what = {"long torn", "long torn", "long torn"}};
+    for (int i = 0; i < 4; i++) { /* one more than the faults after which an item ends */
         int status;
         const int before = lines_noted("epoch");
         pid_t pid = start(p, &search, 2);
@@ -243,6 +243,24 @@ static void preempted(void **state)
 {
     (void)state;
     stop_and_go_on(SIGTERM, KAS_PREEMPTED);
+}
+
+/* The baseline needs more than three seconds to its first checkpoint, and less than two are left
+ * then: no candidate begins. */
+static void too_little_time(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(3);
+    setenv("KAS_TEST_BASELINE", "late await: begin", 1);
+    until = (double)time(NULL) + 5;
+    assert_int_equal(supervise((plan){0}, &search, 1, 30, "d"), KAS_PREEMPTED);
+    until = 1; /* past */
+    assert_int_equal(supervise((plan){0}, &search, 1, 30, "d"), KAS_PREEMPTED);
+    assert_int_equal(lines_noted("begin"), 1);
+    until = 0;
+    setenv("KAS_TEST_BASELINE", "ok", 1);
+    OK(supervise((plan){0}, &search, 1, 30, "d"));
+    assert_done_once(3, true);
 }
 
 /* Until a process has taken a signal that was sent to it: a second one of the kind would be lost.
@@ -375,7 +393,8 @@ static void by_time(void **state)
     /* A busy machine may have no time for a candidate: then it gets more. */
     for (search.time_limit = 0.6; count < 4 && search.time_limit < 60; search.time_limit *= 4) {
         OK(kas_remove_tree(study_dir));
-        OK(supervise((plan){0}, &search, 1, 30, "d"));
+        const kas_status status = supervise((plan){0}, &search, 1, 30, "d");
+        assert_true(status == KAS_OK || status == KAS_NOTHING_VALID);
         list = items(&count);
         kas_work_list_free(list, count);
     }
@@ -446,6 +465,7 @@ int main(int argc, char **argv)
         TEST(killed_supervisor),
         TEST(interrupted),
         TEST(preempted),
+        TEST(too_little_time),
         TEST(second_signal),
         TEST(two_supervisors),
         TEST(pruning),

@@ -298,7 +298,10 @@ static kas_status finish(const train_cli *o, const kas_train_result *r)
 static kas_status train_on(kas_device *device, const train_cli *o, kas_train_options *options)
 {
     kas_train_result result = {0};
-    kas_interrupt_watch();
+    if (o->ranks.started)
+        kas_interrupt_watch_all();
+    else
+        kas_interrupt_watch();
     KAS_TRY(kas_cli_ranks_join(&o->ranks, device, &options->group));
     kas_status status = kas_train(device, options, &result);
     kas_group_close(options->group);

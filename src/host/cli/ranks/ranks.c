@@ -52,7 +52,7 @@ kas_status kas_cli_ranks_find(const char *device, int asked, kas_cli_ranks *out)
     }
     if (text) {
         out->started = true;
-        if (sscanf(text, "%d:%4095s", &out->rank, out->folder) != 2 || out->rank < 0 ||
+        if (sscanf(text, "%d:%4095[^\n]", &out->rank, out->folder) != 2 || out->rank < 0 ||
             out->rank >= out->ranks)
             return kas_fail(KAS_USAGE, "%s=%s: kas-gpu sets this variable for its own processes",
                             variable, text);

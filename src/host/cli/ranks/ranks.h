@@ -22,8 +22,8 @@ typedef struct kas_cli_ranks {
 /* Finds out how many ranks train: `asked` (--ranks; 0 = one for each GPU that `device` names), and
  * whether this process is one of them. `timeout` is set already. */
 kas_status kas_cli_ranks_find(const char *device, int asked, kas_cli_ranks *out);
-/* Runs all ranks of `kas-gpu train` to their end; argv[1] and what follows are its options. Fails as the first rank that fails
- * does. */
+/* Runs all ranks of `kas-gpu train` to their end; argv[1] and what follows are its options. Fails as
+ * the first rank that fails does. */
 kas_status kas_cli_ranks_run(const kas_cli_ranks *ranks, char *const *argv);
 /* Joins the group as a rank; *out is NULL for a process that trains alone. */
 kas_status kas_cli_ranks_join(const kas_cli_ranks *ranks, kas_device *device, kas_group **out);

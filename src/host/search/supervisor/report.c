@@ -109,7 +109,7 @@ kas_status kas_worker_give(kas_supervisor *s, kas_worker *worker, kas_work *work
     *item = (kas_item){.busy = true, .shared = shared, .work = *work};
     *work = (kas_work){0};
     item->last_heard = kas_supervisor_listened(s);
-    item->last_renewed = kas_monotonic();
+    item->last_renewed = item->given = kas_monotonic();
     snprintf(item->phase, sizeof item->phase, "starting");
     for (int i = 0; i < s->options->pack; i++)
         worker->item[i].shared |= shared;
@@ -296,6 +296,14 @@ static kas_status hear_measured(kas_supervisor *s, kas_worker *worker, kas_item 
     return answer(s, worker, item, kas_verdict_too_slow(s, &item->work));
 }
 
+/* Behind each epoch there is a checkpoint. */
+static void note_checkpoint(kas_supervisor *s, kas_item *item)
+{
+    if (item->given > 0)
+        s->first_checkpoint = fmax(s->first_checkpoint, kas_monotonic() - item->given);
+    item->given = 0;
+}
+
 static kas_status hear_epoch(kas_supervisor *s, kas_worker *worker, kas_item *item,
                              const cJSON *message)
 {
@@ -303,6 +311,7 @@ static kas_status hear_epoch(kas_supervisor *s, kas_worker *worker, kas_item *it
     bool held, prune;
     if (epoch.epoch < 0)
         return kas_fail(KAS_BAD_INPUT, "epoch: number missing");
+    note_checkpoint(s, item);
     KAS_TRY(kas_store_record_epoch(s->store, item->work.id, item->work.lease, &epoch, &held));
     if (!held) {
         drop(worker, item);
@@ -377,7 +386,9 @@ static kas_status hear_result(kas_supervisor *s, kas_worker *worker, kas_item *i
         worker->ending |= fault;
         return first ? retry_alone(s, worker, item, false) : release(s, worker, item, false);
     }
-    worker->ending |= fault; /* this worker gets no further item, which it might harm */
+    worker->ending |= fault;  /* this worker gets no further item, which it might harm */
+    if (fault && s->stopping) /* a batch system's signal also ends the compilers */
+        return release(s, worker, item, false);
     if (fault && item->work.deaths + 1 < most_faults(s))
         return try_again(s, worker, item, reason);
     KAS_TRY(record_curve(s, item, message));

@@ -348,6 +348,18 @@ static void begin_stop(kas_supervisor *s)
     kas_supervisor_emit(s, KAS_EVENT_STOPPING, NULL, NULL);
 }
 
+static double time_left(const kas_supervisor *s)
+{
+    return s->options->until > 0 ? s->options->until - (double)time(NULL) : INFINITY;
+}
+
+/* Returns whether the search must stop: a signal, or the time of --until. */
+static bool must_stop(const kas_supervisor *s)
+{
+    const double left = time_left(s);
+    return signals_seen || left <= 0 || (left < s->first_checkpoint && !any_busy(s));
+}
+
 /* Adds the elapsed time to the study regularly, so that kill -9 loses at most a minute of it, and
  * says that this supervisor is there. */
 static kas_status add_busy_time(kas_supervisor *s, bool now)
@@ -366,11 +378,11 @@ static kas_status loop(kas_supervisor *s, const sigset_t *mask)
 {
     double ticked = 0;
     for (bool done = false; !done;) {
-        if (signals_seen && !s->stopping)
+        if (!s->stopping && must_stop(s))
             begin_stop(s);
         if (s->stopping && (signals_seen > 1 || !any_busy(s) || s->listened > s->stop_at))
             return KAS_OK;
-        if (!s->stopping)
+        if (!s->stopping && time_left(s) >= s->first_checkpoint)
             KAS_TRY(hand_out(s, &done));
         if (done)
             return KAS_OK;

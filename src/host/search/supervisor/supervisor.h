@@ -92,6 +92,9 @@ typedef struct kas_supervisor_options {
     bool retrain;                   /* run finished final trainings again whose weights are
                                        missing */
     double hang_seconds;            /* silence after which a worker is killed */
+    double until;                   /* seconds since 1970 at which the search stops as upon a
+                                       SIGTERM; no item begins that would probably not reach its
+                                       first checkpoint by then; 0 = never */
     uint64_t checkpoint_limit;      /* bytes */
     uint64_t weights_limit;         /* bytes of the frontier's weights; 0 = keep none */
     const kas_ahead_options *ahead; /* NULL: nothing is compiled ahead */

@@ -30,6 +30,7 @@ typedef struct kas_item {
     bool shared;       /* other items were in the worker at the same time: see kas_worker_died */
     double last_heard; /* in time of kas_supervisor_listened */
     double last_renewed;
+    double given; /* when the worker got it, until its first checkpoint; then 0 */
     kas_work work;
     char phase[32];
     double fraction;
@@ -95,15 +96,17 @@ typedef struct kas_supervisor {
     char owner[KAS_OWNER_SIZE];
     kas_work *list; /* the store's items, as of the last refresh */
     int count;
-    int sampled;           /* candidates taken from the strategy in this process */
-    bool exhausted;        /* the strategy has no more candidates */
-    bool dry;              /* the store had no item when it was asked last */
-    bool leads;            /* it proposes, as of the last kas_supervisor_lead */
-    bool follows;          /* it has said that another supervisor proposes */
-    double began, counted; /* monotonic clock; seconds already added to the study */
-    double busy_before;    /* seconds of earlier runs */
-    double looked;         /* monotonic clock, at the last call of kas_supervisor_listened */
-    double listened;       /* and the result of that call */
+    int sampled;             /* candidates taken from the strategy in this process */
+    bool exhausted;          /* the strategy has no more candidates */
+    bool dry;                /* the store had no item when it was asked last */
+    bool leads;              /* it proposes, as of the last kas_supervisor_lead */
+    bool follows;            /* it has said that another supervisor proposes */
+    double began, counted;   /* monotonic clock; seconds already added to the study */
+    double busy_before;      /* seconds of earlier runs */
+    double looked;           /* monotonic clock, at the last call of kas_supervisor_listened */
+    double listened;         /* and the result of that call */
+    double first_checkpoint; /* the longest time from an item's beginning to its first checkpoint in
+                                this run, seconds */
     bool stopping;
     double stop_at; /* in time of kas_supervisor_listened */
 } kas_supervisor;
