@@ -7,10 +7,14 @@
 #   - The time limit is known: kas-gpu stops by itself (--until) `spare` seconds before it.
 # A job that ends early does not come back by itself, so it asks for that. One that was cancelled must not.
 
+# The last task of an array has the array's number as its own, so a task is named by both.
+job=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
+job=${job:-$SLURM_JOB_ID}
+
 # The options for the time limit; none where the job has no limit.
 until_limit() {
     local end=${SLURM_JOB_END_TIME:-}
-    [ -n "$end" ] || end=$(date -d "$(squeue -h -j "$SLURM_JOB_ID" -o %e)" +%s 2>/dev/null) || return 0
+    [ -n "$end" ] || end=$(date -d "$(squeue -h -j "$job" -o %e)" +%s 2>/dev/null) || return 0
     echo "--until $((end - spare))"
 }
 
@@ -20,18 +24,18 @@ come_back() {
         while :; do sleep 60 & wait $!; done
     fi
     # Preempted with a grace time it still runs; once Slurm ends it, Slurm knows whether it comes back.
-    [ "$(squeue -h -j "$SLURM_JOB_ID" -o %T)" != RUNNING ] || scontrol requeue "$SLURM_JOB_ID"
+    [ "$(squeue -h -j "$job" -o %T)" != RUNNING ] || scontrol requeue "$job"
 }
 
 # Runs a command in a step, on every node of the job, and to its end whatever signals come; returns its exit code, and asks
 # for this job again when the command ends because it had to go.
 step() { # command...
     local rc=0 pid
-    trap 'scancel --signal=TERM "$SLURM_JOB_ID"' USR1 USR2 # reaches the steps only
-    trap : TERM                                            # the step has got it too
+    trap 'scancel --signal=TERM "$job"' USR1 USR2 # reaches the steps only
+    trap : TERM # the step has got it too
     srun --ntasks-per-node=1 "$@" &
     pid=$!
     until { wait $pid && rc=0 || rc=$?; } && ! kill -0 $pid 2>/dev/null; do :; done
-    [ $rc != 75 ] || come_back
+    case $rc in 75 | 143) come_back ;; esac # 143: it had hardly begun, and SIGTERM ended it
     return $rc
 }

@@ -1,0 +1,54 @@
+# A Slurm cluster of two nodes on this machine, each with a pretended GPU, for tests; sourced behind expect.bash. Jobs of the
+# partition `high` preempt those of `low`, which get 20 seconds.
+slurm_start() { # folder
+    local at=$1 port=$((20000 + RANDOM % 20000)) name
+    name=$(hostname -s)
+    mkdir -p "$at/state"
+    head -c 128 /dev/urandom >"$at/key"
+    chmod 400 "$at/key"
+    munged --force --socket="$at/munge" --key-file="$at/key" --pid-file="$at/munged.pid" --log-file="$at/munged.log" --seed-file="$at/seed"
+    export SLURM_CONF=$at/slurm.conf
+    cat >"$SLURM_CONF" <<CONF
+ClusterName=kas
+SlurmctldHost=$name(127.0.0.1)
+SlurmctldPort=$port
+AuthType=auth/munge
+AuthInfo=socket=$at/munge
+SlurmUser=$(id -un)
+SlurmdUser=$(id -un)
+StateSaveLocation=$at/state
+SlurmdSpoolDir=$at/spool-%n
+SlurmctldPidFile=$at/slurmctld.pid
+SlurmdPidFile=$at/slurmd-%n.pid
+SlurmctldLogFile=$at/slurmctld.log
+SlurmdLogFile=$at/slurmd-%n.log
+ProctrackType=proctrack/linuxproc
+SlurmdParameters=config_overrides
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+GresTypes=gpu
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+NodeName=kas[1-2] NodeHostname=$name NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + 2))] CPUs=4 Gres=gpu:1
+PartitionName=low Nodes=ALL Default=YES PriorityTier=1 PreemptMode=REQUEUE GraceTime=20
+PartitionName=high Nodes=ALL PriorityTier=2 PreemptMode=OFF
+CONF
+    echo "NodeName=kas[1-2] Name=gpu File=/dev/null" >"$at/gres.conf"
+    slurmctld -c
+    slurmd -N kas1
+    slurmd -N kas2
+    await "the nodes of Slurm" slurm_idle
+}
+slurm_idle() { [ "$(sinfo -h -N -p low -t idle -o %N 2>/dev/null | wc -l)" = 2 ]; }
+
+slurm_stop() { # folder: jobs and daemons
+    local file
+    scancel --user "$(id -un)" 2>/dev/null
+    for _ in $(seq 100); do [ -n "$(squeue -h 2>/dev/null)" ] || break; sleep 0.2; done
+    for file in "$1"/slurmd-*.pid "$1/slurmctld.pid" "$1/munged.pid"; do
+        [ ! -e "$file" ] || kill "$(cat "$file")" 2>/dev/null
+    done
+    for file in "$1"/slurmd-*.pid "$1/slurmctld.pid"; do
+        for _ in $(seq 100); do [ -e "$file" ] || break; sleep 0.1; done
+    done
+}
