@@ -392,7 +392,7 @@ static void slow_ones_are_learned(void **state)
 {
     (void)state;
     const kas_search_options o = options_of(KAS_STRATEGY_TREE);
-    const kas_forecast forecast = {predict, NULL, NULL};
+    const kas_forecast forecast = {.judge = predict};
     study s = {.count = 0};
     int trained = 0, slow[2] = {0};
     for (int until = 40; until <= 120; until += 40)
