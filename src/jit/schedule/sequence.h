@@ -34,7 +34,8 @@
  *     fuse A B         A and B, right inside A, become A*B. No order changes.
  *     interchange A B  Two loops, or two reductions one right inside the other, change places. The
  *                      permuted vectors must stay lexicographically positive (section 4.1), except
- *                      those that may be reordered. Splits and interchanges together are tiling (section 4).
+ *                      those that may be reordered. Splits and interchanges together are tiling
+ *                      (section 4).
  *     unroll L         A loop runs innermost, inside the lanes, and is unrolled: L moves inside all
  *                      others. Or a reduction inside the lanes is unrolled.
  *     around R         The reduction and the loop of the lanes change places, with a sum for each

@@ -23,6 +23,8 @@ enum {
 static kas_status refuse(const kas_ir *ir, const kas_nest *nest, kas_step step, const char *reason)
 {
     kas_buf text = {0};
+    if (kas_is_quiet(KAS_ILLEGAL)) /* a search asks often */
+        return KAS_ILLEGAL;
     kas_step_print(ir, nest, step, &text);
     const kas_status status = kas_fail(KAS_ILLEGAL, "%s: illegal: %s", kas_buf_text(&text), reason);
     kas_buf_free(&text);
