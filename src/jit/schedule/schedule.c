@@ -439,10 +439,12 @@ kas_status kas_schedule_default(kas_ir *ir, const kas_nest *open, kas_schedule *
     KAS_TRY(kas_nest_merge(ir, &nest));
     KAS_TRY(nest.row ? place_row(ir, &nest) : place_kernel(ir, &nest));
     KAS_TRY(place_reductions(ir, &nest));
-    kas_nest inside = nest;
-    KAS_TRY(kas_nest_find_insides(ir, &inside));
-    if (inside.insides > 0)
-        KAS_TRY(kas_nest_step(ir, &nest, (kas_step){.kind = KAS_STEP_UNSWITCH}));
+    const bool quiet = kas_quiet(true);
+    const kas_status status =
+        kas_nest_step(ir, &nest, (kas_step){.kind = KAS_STEP_UNSWITCH}); /* where it is legal */
+    kas_quiet(quiet);
+    if (status != KAS_OK && status != KAS_ILLEGAL)
+        return status;
     *out = nest.schedule;
     return ir->status;
 }
