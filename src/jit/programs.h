@@ -28,14 +28,14 @@ typedef struct kas_programs {
     kas_loaded **loaded;   /* [count] */
 } kas_programs;
 
-/* Reads batch, training, dtype, tf32, unwritten, linear_policy and piece_bytes of `options`; programs without gradients get
- * the epilogues of their targets. `replacement` NULL gives no programs. */
+/* Reads batch, training, dtype, tf32, unwritten, linear_policy and piece_bytes of `options`; programs
+ * without gradients get the epilogues of their targets. `replacement` NULL gives no programs. */
 kas_status kas_programs_build(const kas_replacement *replacement,
                               const kas_program_options *options, kas_programs *out);
-/* Compiles (or finds in the cache) the units of all programs. path: [*units], malloc'ed; may be
+/* Compiles, or finds in the cache, the kernels of all programs. path: [*images], malloc'ed; may be
  * NULL when all that is wanted is that the cache has them. */
 kas_status kas_programs_compile(kas_programs *programs, kas_compiler *compiler, int threads,
-                                char (**path)[4096], int *units, kas_compile_stats *stats);
+                                char (**path)[4096], int *images, kas_compile_stats *stats);
 /* How many threads compile for an item on this device: on the CPU those that it computes with, for
  * a GPU all cores. */
 int kas_compile_threads(const kas_device_info *info);

@@ -103,18 +103,32 @@ static double text_bytes(const kas_programs *r)
     return (double)bytes;
 }
 
-/* Builds the programs of both passes and adds their cost. */
-static kas_status build(subject *s, const kas_sample *sample, kas_programs programs[PASSES])
+/* Builds the programs of both passes for a compiler's device. */
+static kas_status build_for(const subject *s, int c, const kas_sample *sample,
+                            kas_programs programs[PASSES])
 {
-    double start, end, bytes = 0;
-    int kernels = 0;
-    KAS_TRY(kas_bench_thread_seconds(&start));
     for (int i = 0; i < PASSES; i++)
         KAS_TRY(
             kas_model_build_programs(&(kas_model_options){.batch = i ? s->batch : INFERENCE_BATCH,
                                                           .training = i,
                                                           .precision = s->o->precision},
-                                     &sample->replacement, "cuda", &programs[i]));
+                                     &sample->replacement, c ? "cuda" : "cpu", &programs[i]));
+    return KAS_OK;
+}
+
+static void free_programs(kas_programs programs[PASSES])
+{
+    for (int i = 0; i < PASSES; i++)
+        kas_programs_free(&programs[i]);
+}
+
+/* Builds a GPU's programs and adds their cost. */
+static kas_status build(subject *s, const kas_sample *sample, kas_programs programs[PASSES])
+{
+    double start, end, bytes = 0;
+    int kernels = 0;
+    KAS_TRY(kas_bench_thread_seconds(&start));
+    KAS_TRY(build_for(s, 1, sample, programs));
     KAS_TRY(kas_bench_thread_seconds(&end));
     for (int i = 0; i < PASSES; i++) {
         kernels += count_kernels(&programs[i]);
@@ -129,10 +143,14 @@ static kas_status build_and_compile(subject *s, const kas_sample *sample)
 {
     kas_programs programs[PASSES] = {{0}};
     kas_status status = build(s, sample, programs);
-    for (int c = 0; c < COMPILERS && status == KAS_OK; c++)
-        status = compile(s, c, programs);
-    for (int i = 0; i < PASSES; i++)
-        kas_programs_free(&programs[i]);
+    if (status == KAS_OK)
+        status = compile(s, 1, programs);
+    free_programs(programs);
+    if (status == KAS_OK)
+        status = build_for(s, 0, sample, programs);
+    if (status == KAS_OK)
+        status = compile(s, 0, programs);
+    free_programs(programs);
     return status;
 }
 

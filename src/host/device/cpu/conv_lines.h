@@ -14,7 +14,6 @@ enum {
     KAS_LINE_FEW = 4,    /* most channels of the narrow side of a map */
     KAS_LINE_FLOATS = 32768,
     KAS_LINE_WEIGHTS = 8192,
-    KAS_LINE_ROWS = 128,
     KAS_LINE_WIDTH = 512, /* most pixels of a line of results */
     KAS_LINE_SLOTS = 16   /* blocks that share the images, whatever the number of threads */
 };
@@ -48,8 +47,7 @@ static inline int kas_lines_padded(const kas_lines_args *a)
 static inline int kas_lines_band(const kas_lines_args *a, int floats)
 {
     const int lines = KAS_LINE_FLOATS / (kas_lines_padded(a) * floats);
-    const int band =
-        (lines < KAS_LINE_ROWS ? lines : KAS_LINE_ROWS) - (a->kernel_h - 1) * a->dilation;
+    const int band = lines - (a->kernel_h - 1) * a->dilation;
     return band < a->out_h ? band : a->out_h;
 }
 

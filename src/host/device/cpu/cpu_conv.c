@@ -1,6 +1,7 @@
 /* Convolution on the CPU: oneDNN runs a pass if it has good code for it, and otherwise our own
- * kernels do, over lines of pixels where they can. Only oneDNN computes epilogues at inference, except for activations that lose NaN
- * there: for those our own kernel makes a pass over y, in place. */
+ * kernels do, over lines of pixels where they can. Only oneDNN computes epilogues at inference,
+ * except for activations that lose NaN there: for those our own kernel makes a pass over y, in
+ * place. */
 #include "host/device/cpu/cpu_conv.h"
 
 #include "cuda/kernels/prelude.h"

@@ -1,4 +1,4 @@
-/* The programs that  the evaluation of a candidate asks the JIT for, stage by stage.
+/* The programs that the evaluation of a candidate asks the JIT for, stage by stage.
  *
  * They are defined in one place, so that the helper that compiles ahead of need (ahead.h) makes
  * what a worker asks for later: the same text for the same compiler has the same key in the cache
