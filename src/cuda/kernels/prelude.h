@@ -135,13 +135,13 @@ KAS_FN kas_f16 kas_f16_of(float f)
 #define KAS_UNUSED __attribute__((unused))
 #define KAS_FN static inline __attribute__((always_inline, unused))
 
-/* Runs blocks [first, last) of the grid, numbered with x fastest; with an `order`, block order[k] for
- * each k of the range. Coordinates are counted up and not divided out, because a block may hold as
- * few as 16 lanes. It is no part of the kernels: the compiler would optimise each block as the
- * inside of one more loop, which takes it a fifth more time and makes no kernel faster. */
-static __attribute__((noinline, unused)) void
-kas_run_blocks(void (*block)(const void *, int, int, int), const void *args, const unsigned *grid,
-               unsigned first, unsigned last, const unsigned *order)
+/* Runs blocks [first, last) of the grid, x fastest; with an `order`, block order[k] for each k.
+ * Coordinates are counted up and not divided out, because a block may hold as few as 16 lanes. It
+ * is no part of a kernel: inside one more loop each would take the compiler a fifth longer. */
+typedef void kas_block(const void *args, int x, int y, int z);
+static __attribute__((noinline, unused)) void kas_run_blocks(kas_block *block, const void *args,
+                                                             const unsigned *grid, unsigned first,
+                                                             unsigned last, const unsigned *order)
 {
     unsigned x = first % grid[0], y = first / grid[0] % grid[1], z = first / grid[0] / grid[1];
     for (unsigned k = first; k < last; k++) {
@@ -151,13 +151,9 @@ kas_run_blocks(void (*block)(const void *, int, int, int), const void *args, con
             z = order[k] / grid[0] / grid[1];
         }
         block(args, (int)x, (int)y, (int)z);
-        if (++x == grid[0]) {
-            x = 0;
-            if (++y == grid[1]) {
-                y = 0;
-                z++;
-            }
-        }
+        x = x + 1 < grid[0] ? x + 1 : 0;
+        y = x ? y : y + 1 < grid[1] ? y + 1 : 0;
+        z += !x && !y;
     }
 }
 
@@ -170,9 +166,7 @@ kas_run_blocks(void (*block)(const void *, int, int, int), const void *args, con
     }                                                                                              \
     __attribute__((visibility("default"))) void KAS_PASTE(name, KAS_SUFFIX)(                       \
         const void *args, const unsigned *grid, unsigned first, unsigned last,                     \
-        const unsigned *order);                                                                    \
-    void KAS_PASTE(name, KAS_SUFFIX)(const void *args, const unsigned *grid, unsigned first,       \
-                                     unsigned last, const unsigned *order)                         \
+        const unsigned *order)                                                                     \
     {                                                                                              \
         kas_run_blocks(KAS_PASTE(name, _block), args, grid, first, last, order);                   \
     }                                                                                              \
