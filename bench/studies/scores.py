@@ -12,7 +12,8 @@ of kernels/, drawn ones below 0.3, and files of layers of the space nas-pte.  Dr
 more than twice that of the unmodified network are left out (of those in the bucket about half).  What is true of a kernel is the accuracy on 5,000 validation
 images after 100 steps in which it learns to imitate the convolutions of the trained network, and one epoch of the whole network on
 the other 45,000 images (ranks.py: Spearman 0.92 (0.71 - 0.98) with 12 epochs from random weights, over 16 kernels, at a twelfth of
-the cost).  It says what a kernel can hold more than how it learns from nothing.  Every fourth kernel of the bucket is trained
+the cost).  It says what a kernel can hold more than how it learns from nothing; kernels that diverge are
+left out, and counted.  Every fourth kernel of the bucket is trained
 again with another seed of weights, images and split, until there are 50: no score can agree better than that.
 
 --of cells: cells of NAS-Bench-201 drawn at random, no two of which compute the same, trained for 2 epochs from random weights (ranks.py: 0.87 (0.56 - 0.98)).
