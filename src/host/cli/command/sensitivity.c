@@ -75,9 +75,10 @@ static const char doc[] =
     "Say what each kernel does at each layer of a network, when it replaces that layer alone: to "
     "the "
     "Fisher potential, the predicted latency, the FLOPs and the parameters.\n\n"
-    "  kas-gpu sensitivity kernels/nas_pte_*.json --net resnet34 --dataset cifar100.h5\n"
-    "  kas-gpu sensitivity kernels/group_conv.json --net resnet34 --dataset cifar100.h5 \\\n"
-    "                      --initialisations 4 --picture layers.svg\n"
+    "  kas-gpu sensitivity kernels/nas_pte_*.json --net resnet34 \\\n"
+    "                      --dataset cifar100.h5 --initialisations 4\n"
+    "  kas-gpu sensitivity kernels/group_conv.json --net resnet34 \\\n"
+    "                      --dataset cifar100.h5 --picture layers.svg\n"
     "\vA layer at which every kernel lowers the potential is sensitive: NAS-PTE leaves it as it is "
     "(docs/scores.md).";
 
