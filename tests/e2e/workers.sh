@@ -13,7 +13,7 @@ export KAS_CACHE_DIR=${KAS_CACHE_DIR:-$dir/cache}
 expect 0 'runs on' "$kas" store start "$server"
 for seed in 1 2; do "$kas" dataset make shapes -o "$dir/$seed.h5" --seed $seed --train 120 --test 24 --size 8 --classes 4 >/dev/null; done
 search=("$kas" search --objective accuracy --dataset "$dir/1.h5" --net tests/e2e/own_network.json --targets 3x3 --batch 16 --lr 0.005 --seed 1 --threads 1 --prune none --device cpu --compile-ahead 0)
-short=(--candidates 4 --epochs 20)
+short=(--candidates 4 --epochs 5)
 worker=("$kas" worker --store "$store" --threads 1)
 log() { cat "$1"/logs/*.log 2>/dev/null; }
 
@@ -26,6 +26,7 @@ results "$dir/plain" >"$dir/results"
 study=$dir/first
 "${search[@]}" "${short[@]}" --study "$study" --store "$store" >/dev/null 2>"$dir/err1" & first=$!
 await "the first search" sh -c "grep -qs 'epoch 1' '$study/logs/baseline.log'"
+kill -STOP $(children $first) # its worker keeps an item, so that the study cannot end before the kill
 "${search[@]}" "${short[@]}" --study "$study" >"$dir/out2" 2>"$dir/err2" & second=$!
 await "the second search" grep -qs 'another search proposes' "$dir/err2"
 "${worker[@]}" --study first >/dev/null 2>"$dir/err3" & third=$!
@@ -77,10 +78,13 @@ rc=0; wait $third || rc=$?
 [ $rc = 75 ] || { cat "$dir/err3"; fail "exit code $rc of a worker that was told to stop"; }
 [ -s "$study/checkpoints/0000.ckpt" ] || fail "no checkpoint was saved"
 "$kas" best "$study" --json | grep '"index": 0, ' | grep candidate | grep -q '"state": "queued"' || fail "the candidate is not in the queue"
+"$kas" store stop "$server" # as in a job that is stopped as a whole
+await "the loss of the server" grep -qs 'trying again for' "$dir/err1"
 kill -USR2 $first
 rc=0; wait $first || rc=$?
 [ $rc = 75 ] || { cat "$dir/err1"; fail "exit code $rc of a search that was told to stop"; }
 [ -s "$study/checkpoints/baseline.ckpt" ] || fail "no checkpoint of the baseline was saved"
+expect 0 'runs on' "$kas" store start "$server"
 echo "ok: a worker and a search that were told to stop"
 
 # ---- one supervisor trains, another measures
@@ -91,4 +95,6 @@ await "the study" sh -c "'$kas' status '$study' >/dev/null 2>&1"
 for pid in $first $third; do wait "$pid" || { rc=$?; cat "$dir"/err[13]; fail "exit code $rc with roles"; }; done
 "$kas" best "$study" --json >"$dir/out"
 grep '"kind": "candidate"' "$dir/out" | grep -c '"accuracy": [0-9.]*,.*"latency_seconds": [0-9.]' | grep -q '^2$' || { cat "$dir/out"; fail "a figure is missing"; }
+expect 0 '"role": "measure", "seen_seconds"' "$kas" status "$study" --json
+expect 0 'role train, seen' "$kas" status "$study"
 echo "ok: accuracy and latency from different supervisors"
