@@ -20,7 +20,7 @@ backend on;
 static char root[64], url[KAS_STORE_URL];
 static int study;
 
-/* In memory where there is room: the files of a server, a thousand, are flushed when they are made. */
+/* In memory where there is room: a server's thousand files are flushed when they are made. */
 static const char *folder_of_servers(void)
 {
     struct statvfs info;

@@ -2,8 +2,9 @@
  *
  * Processes claim items of one study and finish them, as supervisors do, with nothing in between.
  * Every claim and every end is on the disk when it counts.  The store is an SQLite file, and then a
- * PostgreSQL server that the suite starts for itself where PostgreSQL is installed. What a disk can do at all is the rate at which a file is written and
- * flushed, measured beside it: SQLite cannot exceed it, a server flushes for several at once. */
+ * PostgreSQL server that the suite starts for itself where PostgreSQL is installed. What a disk can
+ * do at all is the rate at which a file is written and flushed, measured beside it: SQLite cannot
+ * exceed it, a server flushes for several at once. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

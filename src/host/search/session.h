@@ -1,8 +1,8 @@
 /* Runs a search from start to end: it opens the problem, opens or begins the study, supervises,
  * and publishes.
  *
- * The commands `search` and `resume` differ only in where the options come from; `worker` takes part
- * in what they do.  Other folders include this header. */
+ * The commands `search` and `resume` differ only in where the options come from; `worker` takes
+ * part in what they do.  Other folders include this header. */
 #ifndef KAS_SEARCH_SESSION_H
 #define KAS_SEARCH_SESSION_H
 
@@ -76,14 +76,14 @@ kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_s
 /* Opens a study with the options with which it was begun. The caller calls kas_session_close, also
  * after a failure. */
 kas_status kas_session_resume(const kas_session_request *request, kas_session *out);
-/* Takes part in a study without proposing anything; `request` has the store, its name or folder, the
- * data set and the role. Fails with KAS_STORE when the program, the data set or the folder is not
- * that of the study. The caller calls kas_session_close, also after a failure. */
+/* Takes part in a study without proposing anything; `request` has the store, its name or folder,
+ * the data set and the role. Fails with KAS_STORE when the program, the data set or the folder is
+ * not that of the study. The caller calls kas_session_close, also after a failure. */
 kas_status kas_session_join(const kas_session_request *request, kas_session *out);
 void kas_session_close(kas_session *session);
 
-/* Runs the search to its end (kas_supervise) and publishes the winner in STUDY/best, unless it takes
- * part only. */
+/* Runs the search to its end (kas_supervise) and publishes the winner in STUDY/best, unless it
+ * takes part only. */
 kas_status kas_session_run(kas_session *session,
                            void (*on_event)(void *context, const kas_event *event), void *context);
 

@@ -46,8 +46,8 @@ static void forget(struct kas_pg *pg)
     pg->leads = false;
 }
 
-/* The study's schema comes first; notices about what exists already are for nobody. The server looks
- * for machines that are lost as often as this side does, so that their locks do not stay. */
+/* The study's schema comes first; notices about what exists already are for nobody. The server
+ * looks for machines that are lost as often as this side does, so that their locks do not stay. */
 static kas_status set_up(kas_store *store)
 {
     struct kas_pg *pg = store->pg;

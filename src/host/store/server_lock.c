@@ -85,7 +85,8 @@ static kas_status refuse(const char *dir, const char *owner, bool here)
                     dir, (int)strcspn(owner, "|"), owner, here ? ", this one" : "");
 }
 
-/* Takes a lock over that nobody keeps. Two machines that do so at once both find out who was last. */
+/* Takes a lock over that nobody keeps. Two machines that do so at once both find out who was
+ * last. */
 static kas_status take_over(const char *dir, const char *owner)
 {
     bool existed;

@@ -276,9 +276,9 @@ typedef struct kas_work {
 void kas_work_clear(kas_work *work);
 
 /* Adds an item in state QUEUED, or in the state of one that was discarded, with its reason, when
- * `work` says so; *added is false when one with this kind, index and seed exists already. Only kind, index, seed,
- * attempt, name, kernel, generation, origin, parents, predicted, gains and costs of `work` are
- * read. */
+ * `work` says so; *added is false when one with this kind, index and seed exists already. Only
+ * kind, index, seed, attempt, name, kernel, generation, origin, parents, predicted, gains and costs
+ * of `work` are read. */
 kas_status kas_store_add(kas_store *store, const kas_work *work, bool *added);
 
 /* Adds the final trainings in one transaction: items of kind FINAL, with `answers`, and of kind
@@ -287,9 +287,9 @@ kas_status kas_store_add(kas_store *store, const kas_work *work, bool *added);
  * seed 0) and another answer's have taken their place. */
 kas_status kas_store_add_finals(kas_store *store, const kas_work *list, int count);
 
-/* Claims, of the items that this store's role allows, that of `kind` with the smallest index below `index_limit` (< 0: no limit), and among
- * those the smallest seed, that is queued or whose lease has ended. *found is false when there is
- * none. The caller frees *out with kas_work_clear. */
+/* Claims, of the items that this store's role allows, that of `kind` with the smallest index below
+ * `index_limit` (< 0: no limit), and among those the smallest seed, that is queued or whose lease
+ * has ended. *found is false when there is none. The caller frees *out with kas_work_clear. */
 kas_status kas_store_claim(kas_store *store, kas_work_kind kind, int64_t index_limit,
                            const char *owner, double lease_seconds, kas_work *out, bool *found);
 /* Claims a given item; *found is false when it has ended or another supervisor has it. */

@@ -73,8 +73,8 @@ typedef struct wanted {
 } wanted;
 
 /* On a server an item that another process claims at this moment is passed over. What comes next of
- * an item is a measurement (1: of the baseline and candidates, kinds 0 and 1; in turns, kind 5) or a
- * training (2), of which the last parameter leaves one out. */
+ * an item is a measurement (1: of the baseline and candidates, kinds 0 and 1; in turns, kind 5) or
+ * a training (2), of which the last parameter leaves one out. */
 #define CLAIM(which, skip)                                                                         \
     "UPDATE work SET state = 'running', lease = lease + 1, owner = ?, lease_until = kas_now() + "  \
     "?,"                                                                                           \

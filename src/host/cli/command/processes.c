@@ -1,5 +1,5 @@
-/* kas-gpu evaluate (a worker), kas-gpu compile-ahead and kas-gpu propose: only the supervisor starts
- * them, so they have no summary and are not listed. */
+/* kas-gpu evaluate (a worker), kas-gpu compile-ahead and kas-gpu propose: only the supervisor
+ * starts them, so they have no summary and are not listed. */
 #include <fcntl.h>
 
 #include "host/cli/cli.h"

@@ -204,9 +204,9 @@ static kas_status settle_rung(kas_supervisor *s, bool *changed)
     return kas_supervisor_refresh(s);
 }
 
-/* Returns how many candidates may wait in the queue for others to take them. Where time is the limit
- * none should be begun long after it was added, and with --asynchronous one that may go on from its
- * rung comes before a new one. */
+/* Returns how many candidates may wait in the queue for others to take them. Where time is the
+ * limit none should be begun long after it was added, and with --asynchronous one that may go on
+ * from its rung comes before a new one. */
 static int most_queued(const kas_supervisor *s)
 {
     const kas_search_options *o = s->options->search;
@@ -375,7 +375,7 @@ kas_status kas_queue_stock(kas_supervisor *s)
     return KAS_OK;
 }
 
-/* Returns whether all candidates have ended and none of them is an answer, so that nothing follows. */
+/* Returns whether all candidates have ended without an answer, so that nothing follows. */
 static bool without_answer(const kas_supervisor *s)
 {
     const int wanted = s->options->search->candidates;

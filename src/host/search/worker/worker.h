@@ -8,7 +8,8 @@
  * Commands come on file descriptor 0 and answers go to 3.  Descriptors 1 and 2 are the log of the
  * present item, or of the worker when it has several slots.  A worker ignores SIGINT, SIGTERM,
  * SIGHUP, SIGUSR1 and SIGUSR2: a terminal and a batch system send them to all processes, and the
- * supervisor decides what they mean.  The operating system kills the worker when its supervisor dies. */
+ * supervisor decides what they mean.  The operating system kills the worker when its supervisor
+ * dies. */
 #ifndef KAS_SEARCH_WORKER_WORKER_H
 #define KAS_SEARCH_WORKER_WORKER_H
 
