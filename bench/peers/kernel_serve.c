@@ -190,7 +190,7 @@ static bool name_of(const kas_buffer *b, char name[NAME])
     static const char *const names[] = {
         [KAS_ROLE_X] = "x",   [KAS_ROLE_Y] = "y",           [KAS_ROLE_DX] = "dx",
         [KAS_ROLE_DY] = "dy", [KAS_ROLE_WEIGHT] = "weight", [KAS_ROLE_DWEIGHT] = "dweight"};
-    if (b->role == KAS_ROLE_SAVED || b->role == KAS_ROLE_SCRATCH)
+    if ((size_t)b->role >= sizeof names / sizeof *names) /* neither side has it */
         return false;
     if (b->role == KAS_ROLE_WEIGHT || b->role == KAS_ROLE_DWEIGHT)
         snprintf(name, NAME, "%s%d", names[b->role], b->index);
@@ -252,8 +252,11 @@ static kas_status download(session *s, int buffer, kas_named_tensor *to)
 
 static kas_status upload_all(session *s)
 {
+    static const float gain = 1;
     for (int i = 0; i < s->program->buffers; i++) {
         char name[NAME];
+        if (s->program->buffer[i].role == KAS_ROLE_GAIN)
+            KAS_TRY(kas_mem_upload(s->device, s->memory[i], &gain, sizeof gain));
         if (name_of(&s->program->buffer[i], name) && is_input(s->program->buffer[i].role))
             KAS_TRY(upload(s, i, name));
     }
