@@ -1,12 +1,13 @@
+#!/usr/bin/env python3
 """Study: sampled kernels through the executor of PTX (docs/ptx.md), against the float64 reference.
 
   ptx.py FOLDER [--kernels 2000] [--portion 50] [--net resnet20] [--input 3x8x8]
 
 Checks --kernels kernels in each of fp32 and bf16, each at one of the network's shapes, forward and gradients. A portion is
 `kas-gpu check` with its number as the seed; FOLDER keeps its lines (PRECISION-SEED.jsonl), and the same command goes on with
-the portions that are missing; several may run at once. Even seeds refuse the stand-in's libraries, so that our own kernels for them run. Prints a
-table of what FOLDER has, then the line of every kernel that is not ok and of every portion that failed; exit code 1 when there
-is one. A finding of the executor ends its portion there; the rest of it is not checked.
+the portions that are missing; several may run at once. Even seeds refuse the stand-in's libraries, so that our own kernels for
+them run. Prints a table of what FOLDER has, then the line of every kernel that is not ok; exit code 1 when one failed. A finding
+of the executor ends its portion, whose line says what was found; the rest of it is not checked.
 Needs a build with the stand-in (make test builds it), and NVRTC.
 """
 import argparse
@@ -44,7 +45,7 @@ def run_portion(path, precision, seed, options):
     ran = subprocess.run([BUILD / "kas-gpu", "check", "--sampled", str(options.portion), "--seed", str(seed), "--shapes", "1",
                           "--net", options.net, "--input", options.input, "--device", "cuda", "--directions", "0",
                           "--precision", precision, "--threads", "1", "--json"], env=env, capture_output=True, text=True)
-    end = {"kind": "portion", "precision": precision, "seed": seed, "exit_code": ran.returncode, "findings": ran.stderr.splitlines(),
+    end = {"kind": "portion", "precision": precision, "seed": seed, "exit_code": ran.returncode, "messages": ran.stderr.splitlines(),
            "cpu_seconds": round(cpu_seconds() - begin, 2)}
     lines.write(ran.stdout + json.dumps(end) + "\n")
     lines.flush()
@@ -64,10 +65,10 @@ def table(folder, precision):
     good = [line for line in checks if line["result"] == "ok"]
     if good:
         print(f"| {precision} | {len(checks)} | {len({line['kernel'] for line in checks})} | {count['ok']} | {count['ill-conditioned']} "
-              f"| {count['undecided']} | {count['failed']} | {sum(len(line['findings']) for line in portions)} "
+              f"| {count['undecided']} | {count['failed']} | {sum(line['exit_code'] not in (0, 1) for line in portions)} "
               f"| {max(line['forward'] for line in good):.1e} | {max(max(line['dx'], line['dweight']) for line in good):.1e} "
               f"| {sum(line['cpu_seconds'] for line in portions) / len(checks):.2f} |")
-    return [line for line in lines if line.get("result", "ok") != "ok" or line.get("exit_code")]
+    return [line for line in lines if line.get("result", "ok") != "ok" or line.get("exit_code", 0) not in (0, 1)]
 
 
 def main():
@@ -90,7 +91,7 @@ def main():
     others = [line for precision in ("fp32", "bf16") for line in table(options.folder, precision)]
     for line in others:
         print(json.dumps(line))
-    sys.exit(any(line.get("exit_code") for line in others))
+    sys.exit(any(line.get("result", "failed") == "failed" for line in others))
 
 
 if __name__ == "__main__":
