@@ -7,8 +7,8 @@ set -eu
 "$kas" dataset make shapes -o "$dir/s.h5" --train 200 --test 40 --size 8 --classes 4 >/dev/null
 
 # ---- with training ----
-search=("$kas" search --dataset "$dir/s.h5" --net resnet20 --study "$dir/study" --seed 1 --candidates 2
-    --epochs 1 --batch 32 --latency 0 --legality fisher:0.5 --prefilter naswot:2)
+search=("$kas" search --dataset "$dir/s.h5" --net resnet20 --study "$dir/study" --seed 7 --candidates 1
+    --epochs 1 --batch 32 --latency 0 --legality fisher --prefilter naswot:2)
 expect 0 'best kernel:' "${search[@]}"
 expect 0 '' "$kas" log "$dir/study" --json
 cp "$dir/out" "$dir/list"
@@ -16,7 +16,7 @@ cp "$dir/out" "$dir/list"
 import json, sys
 items = [l for l in map(json.loads, open(sys.argv[1])) if l.get("kind") == "candidate"]
 states = [l["state"] for l in items]
-assert states.count("finished") == 2 and "prefiltered" in states and "low-score" in states, states
+assert states.count("finished") == 1 and "prefiltered" in states and "low-score" in states, states
 for l in items:
     if l["state"] == "prefiltered":
         assert "of 2 proposals of like FLOPs" in l["reason"], l

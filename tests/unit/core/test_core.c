@@ -387,6 +387,36 @@ static void threads_work_for_whom_their_maker_does(void **state)
     }
 }
 
+typedef struct tally {
+    int each[100], fails_at;
+} tally;
+
+static kas_status count_item(void *context, int thread, int item)
+{
+    tally *t = context;
+    assert_in_range(thread, 0, 2);
+    t->each[item]++;
+    return item == t->fails_at ? kas_fail(KAS_BAD_INPUT, "item %d", item) : KAS_OK;
+}
+
+static void each_item_comes_once(void **state)
+{
+    (void)state;
+    tally t = {.fails_at = -1};
+    assert_int_equal(kas_thread_count(3, 100), 3);
+    assert_int_equal(kas_thread_count(3, 2), 2);
+    assert_int_equal(kas_thread_each(3, 100, count_item, &t), KAS_OK);
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(t.each[i], 1);
+    t.fails_at = 5;
+    assert_int_equal(kas_thread_each(1, 100, count_item, &t), KAS_BAD_INPUT);
+    assert_string_equal(kas_error(), "item 5");
+    assert_int_equal(t.each[5], 2);
+    assert_int_equal(t.each[6], 1); /* not begun any more */
+    assert_int_equal(kas_thread_each(3, 100, count_item, &t), KAS_BAD_INPUT);
+    assert_string_equal(kas_error(), "item 5");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -406,6 +436,7 @@ int main(void)
         cmocka_unit_test(json_from_strangers_is_checked_before_use),
         cmocka_unit_test(json_getters_name_the_field),
         cmocka_unit_test(threads_work_for_whom_their_maker_does),
+        cmocka_unit_test(each_item_comes_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
