@@ -51,7 +51,7 @@ for ((i = 1; i <= times; i++)); do
     esac
     await "stop $i of both tasks" stopped
     await "the queue after stop $i" begin_again 2>/dev/null
-    await "both tasks after stop $i" running
+    [ $i = "$times" ] || await "both tasks after stop $i" running
 done
 gone() { [ -z "$(squeue -h -j "$array" 2>/dev/null)" ]; }
 until gone; do sleep 1; done
