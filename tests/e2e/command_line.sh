@@ -7,7 +7,7 @@ mkdir "$dir"
 export PATH=${kas%/*}:$PATH # what users are told to paste begins with kas-gpu
 cd "$dir"
 
-commands="search status best report resume log sample show check train imitate assemble export net recipe bench predict interpolate score sensitivity dataset doctor"
+commands="search status best report resume log sample show check train imitate assemble export net recipe bench predict interpolate score sensitivity tune worker dataset doctor"
 for command in $commands; do
     expect 0 '' "$kas" --help
     grep -q "^  $command " out || fail "$command is not in the list of commands"
