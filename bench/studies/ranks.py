@@ -151,18 +151,20 @@ def part(args):
 
 
 def verdicts(runs):
-    """By name: for each kernel the accuracy and the CPU seconds of the verdict. An epoch of `long` costs its share of it."""
+    """By name: for each kernel the accuracy and the CPU seconds of the verdict. An epoch of `long` costs its share of it.
+    A training that diverged is worth nothing, as in a search."""
     found = collections.defaultdict(dict)
     for run in runs:
-        if run["kind"] == "unmodified" or not run["curve"]:
+        if run["kind"] == "unmodified":
             continue
-        found[run["setting"]][run["kernel"]] = run["curve"][-1], run["cpu_seconds"]
+        curve = run["curve"]
+        found[run["setting"]][run["kernel"]] = curve[-1] if curve and run["state"] == "trained" else 0.0, run["cpu_seconds"]
         if run.get("missed") is not None:
             found["imitation, variance missed"][run["kernel"]] = -run["missed"], run["cpu_seconds"]
         if run["setting"] == "long":
             for epoch in RUNGS:
-                share = run["cpu_seconds"] * epoch / len(run["curve"])
-                found[f"long, epoch {epoch}"][run["kernel"]] = run["curve"][epoch - 1], share
+                share = run["cpu_seconds"] * min(1, epoch / max(len(curve), 1))
+                found[f"long, epoch {epoch}"][run["kernel"]] = curve[epoch - 1] if epoch <= len(curve) else 0.0, share
     return found
 
 

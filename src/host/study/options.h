@@ -91,7 +91,7 @@ typedef struct kas_search_options {
     bool keep_slower;   /* a layer keeps its convolution where a kernel does not fit or is predicted
                            to be slower on `machine` (predict/keep.h) */
     char legality[32];  /* check before a candidate is trained (search/legality.h); "" = none */
-    char prefilter[32]; /* "SCORE:K": one of K proposals is trained (search/prefilter.h); "" = all are */
+    char prefilter[32]; /* "SCORE:K": of K proposals one is trained (search/prefilter.h) */
 } kas_search_options;
 
 /* Returns the defaults of everything except the recipe and the options that the machine determines

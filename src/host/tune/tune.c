@@ -145,7 +145,7 @@ static void put_head(const tuner *t, kas_buf *out)
 static kas_status build_version(tuner *t, int v)
 {
     kas_buf text = {0};
-    char prefix[8];
+    char prefix[16];
     kas_schedule_file *file = calloc(1, sizeof *file);
     if (!file)
         return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was tuned");
