@@ -53,4 +53,13 @@ rm -f "$dir"/e/checkpoints/*.start
 expect 0 'best kernel' "$kas" resume "$dir/e" --workers 2
 results "$dir/e" | diff "$dir/results" - || fail "a kill or two workers changed the results"
 expect 2 '--rungs: the last rung is after 3 epochs, and a candidate is trained for 2' "${imitate[@]}" --rungs 3 --study "$dir/f"
+
+# What imitates too little is not trained, and nothing of it is left.
+expect 2 '--most-missed needs --imitate' "${search[@]}" --most-missed 0.5 --study "$dir/f"
+expect 6 '' "${imitate[@]}" --most-missed 0.01 --study "$dir/f"
+expect 0 "of the convolutions' variance, where 1.0% is allowed" "$kas" log "$dir/f" --json
+[ "$("$kas" log "$dir/f" --json | grep '"kind": "candidate"' | grep -c '"state": "screened"')" = 2 ] || fail "not both candidates were screened out"
+[ -z "$(ls "$dir/f/checkpoints")" ] || fail "weights of imitation are left"
+expect 0 'best kernel' "${imitate[@]}" --most-missed 1000 --study "$dir/g"
+results "$dir/g" | diff "$dir/results" - || fail "a limit that all are within changes the results"
 echo "ok: warm start"

@@ -195,7 +195,7 @@ typedef enum kas_work_state {
     KAS_WORK_FINISHED,
     KAS_WORK_PRUNED,         /* its curve was too far below the best one */
     KAS_WORK_OVER_LATENCY,   /* slower than the budget allows; not trained */
-    KAS_WORK_SCREENED,       /* output at initialisation constant or not finite */
+    KAS_WORK_SCREENED,       /* output constant or not finite at first, or imitated too little */
     KAS_WORK_DIVERGED,       /* parameters, running statistics, logits or loss not finite */
     KAS_WORK_OUT_OF_MEMORY,  /* an allocation failed */
     KAS_WORK_CRASHED,        /* the worker died by a signal of its own */

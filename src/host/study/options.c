@@ -53,6 +53,7 @@ static const kas_field fields[] = {
     {"machine", "--latency-on", TEXT(machine), .optional = true},
     {"warm_start", "--warm-start", KAS_FIELD_FLAG, AT(warm_start), .optional = true},
     {"imitate", "--imitate", INTEGER(imitate), .high = 1e6, .optional = true},
+    {"most_missed", "--most-missed", NUMBER(most_missed), .high = 1e3, .optional = true},
     {"objective", "--objective", KAS_FIELD_CHOICE, AT(objective), .choices = kas_objective_names,
      .optional = true, .absent = KAS_OBJECTIVE_ACCURACY},
     {"max_loss", "--max-loss", NUMBER(max_loss), .high = 100, .optional = true, .absent = 1},

@@ -79,6 +79,8 @@ typedef struct kas_search_options {
     bool warm_start;      /* candidates begin with the weights of the study's trained baseline */
     int imitate; /* epochs of a candidate in the search, whose kernels have learned to imitate the
                     trained baseline's convolutions before; 0 = it is trained like the baseline */
+    double most_missed; /* share of the convolutions' variance that the kernels may miss after
+                           imitation, or the candidate is screened out; 0 = any share */
     /* The objective and the end of the search. */
     int objective;      /* kas_objective */
     double max_loss;    /* points of accuracy that may be lost against the unmodified network */

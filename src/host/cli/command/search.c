@@ -60,7 +60,8 @@ enum {
     OPTION_NO_TRAINING,
     OPTION_CONFIGURATIONS,
     OPTION_SCORE_ALL,
-    OPTION_MEASURE
+    OPTION_MEASURE,
+    OPTION_MOST_MISSED
 };
 
 static const struct argp_option option_list[] = {
@@ -91,6 +92,10 @@ static const struct argp_option option_list[] = {
     {"imitate", OPTION_IMITATE, "N", 0,
      "Like --warm-start, but kernels first learn to imitate the baseline's convolutions, and "
      "candidates are trained for N epochs in the search",
+     2},
+    {"most-missed", OPTION_MOST_MISSED, "X", 0,
+     "With --imitate: a candidate whose kernels then miss more than this share of the "
+     "convolutions' variance is not trained (default: all are)",
      2},
     {"flops", OPTION_FLOPS, "R", 0,
      "Limit on the FLOPs of a kernel, relative to the convolutions that it replaces; 0 = no limit "
@@ -259,6 +264,8 @@ static error_t check(const search_command *c, struct argp_state *state)
                           "small one");
     if (c->request.search.init_partial && !c->request.init)
         argp_error(state, "--init-partial needs --init");
+    if (c->request.search.most_missed > 0 && !c->request.search.imitate)
+        argp_error(state, "--most-missed needs --imitate");
     if (c->request.search.sample.space == KAS_SPACE_NAS_PTE &&
         c->request.search.strategy != KAS_STRATEGY_RANDOM)
         argp_error(state, "--strategy %s: only kernels of --space canvas are made step by step",
@@ -304,6 +311,7 @@ static const kas_cli_value values[] = {
     {OPTION_ASYNCHRONOUS, KAS_CLI_FLAG(search_command, request.search.asynchronous)},
     {OPTION_KEEP_SLOWER, KAS_CLI_FLAG(search_command, request.search.keep_slower)},
     {OPTION_IMITATE, KAS_CLI_INT(search_command, request.search.imitate, 1, 1e6)},
+    {OPTION_MOST_MISSED, KAS_CLI_NUMBER(search_command, request.search.most_missed, 0.01, 1e3)},
     {OPTION_DRY, KAS_CLI_FLAG(search_command, dry)},
     {OPTION_NO_TRAINING, KAS_CLI_FLAG(search_command, untrained.given)},
     {OPTION_CONFIGURATIONS, KAS_CLI_INT(search_command, untrained.configurations, 1, 1000000)},

@@ -365,6 +365,20 @@ static kas_verdict on_imitation(void *context, uint64_t step, uint64_t steps, do
     return kas_slot_progress(r->slot, "imitating", step, steps, missed);
 }
 
+/* Screens a candidate out that misses too much of what its convolutions gave. */
+static bool misses_too_much(run *r, const kas_imitate_result *result)
+{
+    const double most = r->mine->shared->options.most_missed;
+    if (most <= 0 || result->mean <= most)
+        return false;
+    r->out->state = KAS_WORK_SCREENED;
+    snprintf(r->out->reason, sizeof r->out->reason,
+             "after %u steps of imitation its kernels miss %.1f%% of the convolutions' variance, "
+             "where %.1f%% is allowed",
+             result->steps, 100 * result->mean, 100 * most);
+    return true;
+}
+
 static kas_status learn_to_imitate(run *r, bool *go_on)
 {
     enum { STEPS = 100 }; /* enough: docs/training.md, Imitation */
@@ -385,8 +399,8 @@ static kas_status learn_to_imitate(run *r, bool *go_on)
         kas_info(
             "after %u steps of imitation the kernels miss %.1f%% of the convolutions' variance",
             result.steps, 100 * result.mean);
+    *go_on = status == KAS_OK && !misses_too_much(r, &result);
     kas_imitate_result_free(&result);
-    *go_on = status == KAS_OK;
     if (status == KAS_INTERRUPTED) {
         r->out->state = KAS_WORK_QUEUED;
         return KAS_OK;
