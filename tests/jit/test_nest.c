@@ -180,7 +180,11 @@ static void test_split_outputs(void **state)
                      .loop = {ir.tensor[y].var[0]},
                      .outputs = 1,
                      .output = {y},
-                     .output_value = {sum}};
+                     .output_value = {sum},
+                     .opened = 1,
+                     .bases = 2,
+                     .ids = 2,
+                     .var_of = {ir.tensor[y].var[0], var}};
     assert_int_equal(kas_nest_split(&ir, &nest), KAS_OK);
     assert_int_not_equal(nest.output_value[0], sum);
     assert_int_equal(kas_ex_get(&ir, nest.value)->a[1], nest.output_value[0]);

@@ -115,7 +115,7 @@ static void subst_outputs(kas_ir *ir, kas_nest *nest, const kas_subst *s)
 static bool replace(kas_nest *nest, kas_step step, int a, int b, const int *made, int count)
 {
     const int of[2] = {kas_nest_id_of(nest, a), b < 0 ? -1 : kas_nest_id_of(nest, b)};
-    if (nest->ids + count > KAS_LOOP_IDS)
+    if (of[0] < 0 || nest->ids + count > KAS_LOOP_IDS)
         return false;
     step.loop = (uint8_t)of[0];
     step.other = (uint8_t)(b < 0 ? 0 : of[1]);
