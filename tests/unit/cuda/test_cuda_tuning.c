@@ -362,18 +362,6 @@ static void *prepare_in_thread(void *result)
     return NULL;
 }
 
-/* The threads' devices find their images in the usual cache too, where it is named. */
-static void share_images(const char *usual)
-{
-    char images[4200], link[192];
-    if (!*usual)
-        return;
-    snprintf(images, sizeof images, "%s/jit", usual);
-    snprintf(link, sizeof link, "%s/jit", cache);
-    OK(kas_mkdirs(cache));
-    assert_int_equal(symlink(images, link), 0);
-}
-
 static void let_threads_choose(void)
 {
     enum { THREADS = 4 };
@@ -385,7 +373,6 @@ static void let_threads_choose(void)
     sim.reset();
     setenv("KAS_CUDA_PINS", pins, 1);
     kas_device *device = open_warm();
-    share_images(usual);
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, prepare_in_thread, &status[i]), 0);
     for (int i = 0; i < THREADS; i++)
