@@ -46,6 +46,8 @@ echo "ok: what passes, fails, is skipped and hangs"
 
 run '2 passed, 0 failed, 0 skipped' --no-e2e b ./good
 [ $rc = 0 ] || fail "a good program fails"
+program leaks 'echo "ERROR: LeakSanitizer has encountered a fatal error."; [ -e ran ] && echo "[       OK ] one" && exit; : >ran; exit 1'
+run '1 passed, 0 failed, 0 skipped' --no-e2e b ./leaks # once more where the leak checker crashes, and only then
 rm tests/e2e/script.sh tests/e2e/empty.sh
 run '0 passed, 0 failed, 1 skipped' b
 [ $rc != 0 ] || fail "a run in which nothing passed ends well"
