@@ -15,6 +15,15 @@
 enum { KEY_PACK = 0x500, KEY_STREAM, KEY_READ_THREADS, KEY_AHEAD, KEY_ROLE, KEY_UNTIL };
 enum { KEY_RETRAIN = 0x580, KEY_PROPOSE };
 
+kas_session_request kas_search_request(void)
+{
+    return (kas_session_request){.study = "",
+                                 .ahead = -1,
+                                 .hang_seconds = 600,
+                                 .checkpoint_limit = 8ull << 30,
+                                 .weights_limit = 4ull << 30};
+}
+
 static uint64_t gibibytes(struct argp_state *state, const char *option, const char *arg)
 {
     return (uint64_t)(kas_cli_number(state, option, arg, 0, 1e9) * (1ull << 30));

@@ -5,10 +5,9 @@
 #include "host/cli/cli.h"
 #include "host/search/session.h"
 
-/* Default limits: ten minutes of silence, 8 GiB of checkpoints, 4 GiB of weights. */
-#define KAS_HANG_SECONDS 600.0
-#define KAS_CHECKPOINT_LIMIT (8ull << 30)
-#define KAS_WEIGHTS_KEPT (4ull << 30)
+/* Returns what a command asks for where its options say nothing: ten minutes of silence, 8 GiB of
+ * checkpoints, 4 GiB of weights; compiling ahead is chosen by the device. */
+kas_session_request kas_search_request(void);
 
 /* The options that determine how the work is done, not what is done: --workers, --device, --stream,
  * --hang-timeout and others. A command lists the parser as a child, with its request as input. */

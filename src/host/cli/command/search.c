@@ -413,14 +413,9 @@ static kas_status run(int argc, char **argv)
         {kas_cli_sampler_argp(), 0, NULL, 0}, {&kas_cli_common_argp, 0, NULL, 0},
         {&kas_search_lead_argp, 0, NULL, 0},  {0}};
     const struct argp argp = {option_list, parse, "", doc, children, 0, 0};
-    search_command c = {.objective = -1,
-                        .request = {.study = "",
-                                    .search = kas_search_options_default(),
-                                    .ahead = -1,
-                                    .hang_seconds = KAS_HANG_SECONDS,
-                                    .checkpoint_limit = KAS_CHECKPOINT_LIMIT,
-                                    .weights_limit = KAS_WEIGHTS_KEPT}};
+    search_command c = {.objective = -1, .request = kas_search_request()};
     bool done;
+    c.request.search = kas_search_options_default();
     c.request.search.sample.sampler = KAS_SAMPLER_AS_STUDY;
     c.request.search.latency = c.request.search.flops = NAN;
     c.request.search.finalists = 0;

@@ -57,11 +57,7 @@ static kas_status run(int argc, char **argv)
     static const struct argp_child children[] = {
         {&kas_search_work_argp, 0, NULL, 0}, {&kas_cli_common_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {option_list, parse, "", doc, children, 0, 0};
-    worker_options o = {.request = {.study = "",
-                                    .ahead = -1,
-                                    .hang_seconds = KAS_HANG_SECONDS,
-                                    .checkpoint_limit = KAS_CHECKPOINT_LIMIT,
-                                    .weights_limit = KAS_WEIGHTS_KEPT}};
+    worker_options o = {.request = kas_search_request()};
     bool done;
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
     if (done)
