@@ -11,7 +11,7 @@ number() { sed -n "s/.*\"$1\": \([-0-9.e]*\).*/\1/p"; } # key: from lines of JSO
 
 expect 2 '--objective' "${search[@]}" --objective speed
 expect 2 '--max-loss' "${search[@]}" --max-loss -1
-expect 2 '--finalists' "${search[@]}" --finalists 0
+expect 2 '--finalists' "${search[@]}" --finalists -1
 expect 2 '--seeds' "${search[@]}" --seeds 31
 
 # Every candidate is slower than a thousandth of the unmodified network, so none is trained.
@@ -66,6 +66,11 @@ expect 6 'The nearest is candidate' "${search[@]}" --study "$dir/none" --max-los
 expect 0 'complete, but no kernel is faster' "$kas" status "$dir/none"
 grep -q 'final' <<<"$("$kas" log "$dir/none")" && fail "the test set was opened without an answer"
 expect 6 'The nearest is candidate' "$kas" resume "$dir/none"
+# Without finalists a search ends with its candidates.
+expect 0 "no finalists were asked for; to train the best of these in another study: kas-gpu search --from $dir/zero" "${search[@]}" --study "$dir/zero" --candidates 1 --finalists 0 --latency 0
+expect 0 'complete; it has no finalists' "$kas" status "$dir/zero"
+grep -qE 'final|turns' <<<"$("$kas" log "$dir/zero")" && fail "finalists that nobody asked for"
+expect 2 '--finalists 0 names no answer, which --shrink needs' "${search[@]}" --study "$dir/rounds" --max-loss 1 --shrink 0.5 --finalists 0
 # Rounds: each has less FLOPs and begins with the kernels of the one before; the last finds none.
 expect 2 '--shrink needs --study' "${search[@]}" --shrink 0.5
 expect 2 '--shrink needs --objective latency' "${search[@]}" --study "$dir/rounds" --shrink 0.5 --objective accuracy

@@ -127,6 +127,15 @@ static error_t parse_lead(int key, char *arg, struct argp_state *state)
 
 const struct argp kas_search_lead_argp = {lead_options, parse_lead, 0, 0, 0, 0, 0};
 
+/* A study without finalists has no answer; the next one begins with its candidates. */
+static void add_next(const kas_session *s, kas_buf *out)
+{
+    kas_buf_puts(out, "no finalists were asked for; to train the best of these in another study: "
+                      "kas-gpu search --from ");
+    kas_buf_shell_word(out, s->study);
+    kas_buf_puts(out, " ...\n");
+}
+
 /* Adds where the winner's files are, but only those that exist. */
 static void add_places(const kas_session *s, const char *folder, const char *weights, kas_buf *out)
 {
@@ -161,7 +170,10 @@ static kas_status print_results(kas_session *s, const kas_cli_common *common)
     if (status == KAS_OK && !common->json) {
         kas_buf_puts(&out, "\n");
         status = kas_finals_text(&s->search, list, count, &out);
-        add_places(s, folder, weights, &out);
+        if (s->search.finalists)
+            add_places(s, folder, weights, &out);
+        else
+            add_next(s, &out);
         status = status == KAS_OK ? kas_buf_status(&out) : status;
     }
     if (status == KAS_OK)

@@ -231,6 +231,8 @@ static void choose_finalists(const contest *c, kas_ending *end)
     const bool by_latency = o->objective != KAS_OBJECTIVE_ACCURACY;
     const int wanted = o->finalists < KAS_FINALISTS_MOST ? o->finalists : KAS_FINALISTS_MOST;
     key_fn *const turn[2] = {by_latency ? latency_within : error_rate, error_rate};
+    if (!wanted)
+        return;
     const kas_work *fastest = by_latency ? pick(c, end, latency_within) : NULL;
     end->within = fastest != NULL;
     end->answer = fastest;

@@ -44,6 +44,8 @@ kas_point kas_objective_point(const kas_work *work, const kas_work *baseline, do
  *                the fastest within the loss. Without one there are no finalists and no answer
  *     frontier   as latency; without one within the loss as accuracy
  *
+ * A study that wants no finalists (--finalists 0) has no answer either.
+ *
  * Ties in accuracy go to fewer FLOPs, then to the smaller number.
  *
  * Where a finalist was timed in turns with the unmodified network, that ratio takes the place of the

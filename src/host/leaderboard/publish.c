@@ -119,7 +119,9 @@ kas_status kas_publish_best(const char *study, kas_store *store, const kas_searc
     const kas_work *best = kas_finals_answer(list, count),
                    *baseline = kas_work_find(list, count, KAS_WORK_FINAL_BASELINE);
     kas_status status = KAS_OK;
-    if (!best || !best->kernel || !baseline) {
+    if (!options->finalists) {
+        status = write_kernels(study, list, count);
+    } else if (!best || !best->kernel || !baseline) {
         status = kas_fail(KAS_STORE, "%s: the final trainings are missing", study);
     } else {
         kas_buf model = {0};

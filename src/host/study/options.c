@@ -58,7 +58,7 @@ static const kas_field fields[] = {
      .optional = true, .absent = KAS_OBJECTIVE_ACCURACY},
     {"max_loss", "--max-loss", NUMBER(max_loss), .high = 100, .optional = true, .absent = 1},
     {"halves", "--halves", KAS_FIELD_FLAG, AT(halves), .optional = true},
-    {"finalists", "--finalists", INTEGER(finalists), .low = 1, .high = KAS_FINALISTS_MOST,
+    {"finalists", "--finalists", INTEGER(finalists), .low = 0, .high = KAS_FINALISTS_MOST,
      .optional = true, .absent = 1},
     {"seeds", "--seeds", INTEGER(seeds), .low = 1, .high = KAS_REPEATS_MOST, .optional = true,
      .absent = 1},

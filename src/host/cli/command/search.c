@@ -184,8 +184,9 @@ static const struct argp_option option_list[] = {
      "--objective it sets that to latency",
      4},
     {"finalists", OPTION_FINALISTS, "N", 0,
-     "Candidates that are trained on the whole training set (default 1); with --no-training legal "
-     "configurations to find (default 5)",
+     "Candidates that are trained on the whole training set (default 1); 0: the search ends with "
+     "its candidates, for another one's --from; with --no-training legal configurations to find "
+     "(default 5)",
      4},
     {"seeds", OPTION_SEEDS, "N", 0,
      "Trainings of each finalist and of the unmodified network, by different seeds (default 1)", 4},
@@ -234,7 +235,7 @@ static void set_defaults(search_command *c)
         o->latency = o->objective == KAS_OBJECTIVE_ACCURACY ? 0 : 1;
     if (isnan(o->flops))
         o->flops = c->untrained.given ? 0 : 0.5;
-    if (!o->finalists)
+    if (o->finalists < 0)
         o->finalists = c->untrained.given ? KAS_UNTRAINED_WANTED : 1;
 }
 
@@ -277,6 +278,9 @@ static error_t check(const search_command *c, struct argp_state *state)
                           "--max-loss");
     if (c->shrink > 0 && c->request.search.flops <= 0 && c->request.search.latency <= 0)
         argp_error(state, "--shrink needs a limit that can fall: --flops or --latency");
+    if (c->request.search.finalists == 0 && (c->shrink > 0 || c->untrained.given))
+        argp_error(state, "--finalists 0 names no answer, which %s needs",
+                   c->shrink > 0 ? "--shrink" : "--no-training");
     if (c->by_count && c->by_time)
         argp_error(state, "--candidates and --time exclude each other; give one of them");
     check_untrained(c, state);
@@ -324,7 +328,7 @@ static const kas_cli_value values[] = {
     {OPTION_SHRINK, KAS_CLI_NUMBER(search_command, shrink, 0.01, 0.99)},
     {OPTION_OBJECTIVE, KAS_CLI_CHOICE(search_command, objective, kas_objective_names)},
     {OPTION_FINALISTS,
-     KAS_CLI_INT(search_command, request.search.finalists, 1, KAS_FINALISTS_MOST)},
+     KAS_CLI_INT(search_command, request.search.finalists, 0, KAS_FINALISTS_MOST)},
     {OPTION_SEEDS, KAS_CLI_INT(search_command, request.search.seeds, 1, KAS_REPEATS_MOST)},
     {OPTION_WINDOW, KAS_CLI_INT(search_command, request.search.prune_window, 0, 100000)},
     {OPTION_STRATEGY, KAS_CLI_CHOICE(search_command, request.search.strategy, kas_strategy_names)},
@@ -418,7 +422,7 @@ static kas_status run(int argc, char **argv)
     c.request.search = kas_search_options_default();
     c.request.search.sample.sampler = KAS_SAMPLER_AS_STUDY;
     c.request.search.latency = c.request.search.flops = NAN;
-    c.request.search.finalists = 0;
+    c.request.search.finalists = -1;
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &c, &done));
     if (done)
         return KAS_OK;

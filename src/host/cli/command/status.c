@@ -201,7 +201,9 @@ static void print_text(const kas_study_args *args, const kas_study_view *view,
     const bool nothing = kas_study_without_answer(view);
     kas_buf word = {0};
     kas_buf_shell_word(&word, args->study);
-    if (nothing && best)
+    if (nothing && best && !view->options.finalists)
+        kas_buf_puts(out, "the study is complete; it has no finalists and so no answer\n");
+    else if (nothing && best)
         kas_buf_printf(out,
                        "complete, but no kernel is faster than the unmodified network and within "
                        "--max-loss %g; kas-gpu best %s lists what there is\n",
