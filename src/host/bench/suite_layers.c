@@ -1,7 +1,7 @@
 /* How near does every layer come to the limits of the machine?
  *
  * It measures each distinct convolution of a network by the library and, in its place, each kernel
- * of a folder, in inference and training, and compares them with their floor (predict/machine.h):
+ * of a folder that fits there, in inference and training, and compares them with their floor (predict/machine.h):
  * every tensor moved once in a pass, every multiply-add done once. A kernel and the convolution
  * that it replaces are timed in turns, and the ratio is that of adjacent runs. The default network
  * is ResNet-34, whose layers are those of NAS-PTE's and Canvas' figures.
@@ -18,7 +18,7 @@
 #include "host/bench/step_model.h"
 #include "host/core/log.h"
 #include "host/net/targets.h"
-#include "host/space/file/kernel_json.h"
+#include "host/predict/keep.h"
 
 enum { REPEATS = 5, CPU_BATCH = 4, GPU_BATCH = 64, SIDE = 224, PHASES = 2 };
 static const double good_share = 0.6; /* share of the floor below which a layer is listed */
@@ -213,12 +213,12 @@ static kas_status measure_convolution(subject *s, const shape *shape, int phase)
 
 /* ---- the kernels ----------------------------------------------------------------------------- */
 
-/* A kernel in the place of every shape; program PHASES * i + p is phase p of the i-th target. */
+/* A kernel in the place of every shape that it fits; program PHASES * i + p is phase p of the i-th
+ * of them. */
 typedef struct placed {
-    kas_kernel kernel;
-    kas_solution solution;
+    kas_replacement kernel;
     const char *name;
-    const shape **shape; /* [count]: the shapes that have a target */
+    const shape **shape; /* [count] */
     int count;
     kas_program **program; /* [PHASES * count] */
     kas_bench_programs *ready;
@@ -231,7 +231,8 @@ static kas_status build(subject *s, placed *p)
     if (!p->shape || !p->program)
         return kas_fail(KAS_NO_MEMORY, "no memory for the programs of %s", p->name);
     for (int i = 0; i < s->shapes; i++) {
-        if (s->shape[i].target < 0)
+        const int t = s->shape[i].target;
+        if (t < 0 || !kas_replacement_kernel(&p->kernel, t))
             continue;
         p->shape[p->count++] = &s->shape[i];
         for (int phase = 0; phase < PHASES; phase++) {
@@ -248,8 +249,8 @@ static kas_status build(subject *s, placed *p)
                 .linear_policy = policy,
                 .piece_bytes = kas_piece_bytes(policy, kas_device_get_info(s->device)->threads),
                 .prefix = prefix};
-            const int t = s->shape[i].target;
-            KAS_TRY(kas_program_build(&p->kernel, &s->target[t], &p->solution.binding[t], &options,
+            KAS_TRY(kas_program_build(kas_replacement_kernel(&p->kernel, t), &s->target[t],
+                                      &p->kernel.solution.binding[t], &options,
                                       &p->program[number]));
         }
     }
@@ -263,7 +264,7 @@ static void release(placed *p)
         kas_program_free(p->program[i]);
     free(p->program);
     free(p->shape);
-    kas_solution_free(&p->solution);
+    kas_replacement_free(&p->kernel);
 }
 
 static kas_status take_turns(subject *s, placed *p, int number, kas_bench_convs *conv, figure *f)
@@ -288,12 +289,13 @@ static kas_status measure_kernel(subject *s, placed *p, int i, int phase)
     kas_cost cost;
     kas_status status = KAS_OK;
     const int t = shape->target;
+    const kas_kernel *kernel = kas_replacement_kernel(&p->kernel, t);
     KAS_TRY_GOTO(kas_bench_convs_create(s->device, s->net, shape->layer, s->batch, modes[phase],
                                         s->o->precision, &conv),
                  out);
     KAS_TRY_GOTO(take_turns(s, p, PHASES * i + phase, conv, &f), out);
-    KAS_TRY_GOTO(kas_layer_cost(&p->kernel, &s->target[t], &p->solution.binding[t], &cost), out);
-    set_floor(s, cost.flops - kas_target_fixed_flops(&s->target[t], p->kernel.stride_inside),
+    KAS_TRY_GOTO(kas_layer_cost(kernel, &s->target[t], &p->kernel.solution.binding[t], &cost), out);
+    set_floor(s, cost.flops - kas_target_fixed_flops(&s->target[t], kernel->stride_inside),
               cost.params, &f);
     status = put(s, &f);
 out:
@@ -305,8 +307,13 @@ out:
 
 static kas_status place(subject *s, placed *p, const char *path)
 {
-    KAS_TRY(kas_kernel_read_file(path, &p->kernel));
-    KAS_TRY(kas_solve(&p->kernel, s->target, s->targets, &s->o->budget, &p->solution));
+    kas_assignment file;
+    KAS_TRY(kas_assignment_read_file(path, &file));
+    kas_status status = kas_keep_where_none_fits(s->target, s->targets, &s->o->budget, &file);
+    if (status == KAS_OK)
+        status = kas_assignment_fit(&file, s->target, s->targets, &s->o->budget, &p->kernel);
+    kas_assignment_free(&file);
+    KAS_TRY(status);
     KAS_TRY(build(s, p));
     return kas_bench_programs_create(s->device, p->program, PHASES * p->count, s->o->cache_dir,
                                      &p->ready);
