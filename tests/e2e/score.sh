@@ -37,5 +37,38 @@ expect 2 'there is no score "fishers"; there are fisher, ' "${score[@]}" --score
 expect 2 '--batch: expected an integer in [8, 1024]' "${score[@]}" --batch 7
 expect 3 '120 images are too few for 2 minibatches of 64' "${score[@]}" --batch 64
 expect 3 'kernels/nas_pte_2.json' "${score[@]}" kernels/nas_pte_2.json
+# Images that say nothing: all of one value; in a minibatch all of one class.
+for kind in constant class; do
+    mkdir "$dir/$kind"
+    /usr/bin/python3 - "$dir/$kind" <<'END'
+import random, struct, sys
+folder, draw = sys.argv[1], random.Random(0)
+constant = folder.endswith("constant")
+for part, count in (("train", 60), ("t10k", 8)):
+    pixels = bytes(64 * count) if constant else draw.randbytes(64 * count)
+    labels = bytes(i % 4 if constant or i < 4 else 0 for i in range(count))
+    open(f"{folder}/{part}-images-idx3-ubyte", "wb").write(struct.pack(">4i", 2051, count, 8, 8) + pixels)
+    open(f"{folder}/{part}-labels-idx1-ubyte", "wb").write(struct.pack(">2i", 2049, count) + labels)
+END
+    "$kas" dataset import idx "$dir/$kind" -o "$dir/$kind.h5" --quiet
+done
+expect 3 'of the training set is constant' "$kas" score --net resnet20 --dataset "$dir/constant.h5" kernels/conv.json
+expect 3 'all 8 images of the minibatch are of class 0' "$kas" score --net resnet20 --dataset "$dir/class.h5" --batch 8 kernels/conv.json
+
+# A kernel that overflows has no score that looks at the network, and no rank; the other one has.
+/usr/bin/python3 - "$dir/over.json" <<'END'
+import json, sys
+kernel = json.load(open("kernels/conv.json"))
+kernel["nodes"] += [{"op": "mul", "in": [i, i]} for i in range(2, 10)]
+json.dump(kernel, open(sys.argv[1], "w"))
+END
+expect 0 '"not_finite_at": "layer1.0.conv1"' "${score[@]}" "$dir/over.json" kernels/conv.json --scores all --json
+/usr/bin/python3 - "$dir/out" <<'END' || fail "a score that is not finite has a value"
+import json, sys
+_, over, conv = [json.loads(l) for l in open(sys.argv[1])]
+assert {s for s, state in over["states"].items() if state == "ok"} == {"params", "flops", "layers", "latency"}, over["states"]
+assert all((over["states"][s] == "not-finite") == (v is None) for s, v in over["scores"].items())
+assert set(conv["states"].values()) == {"ok"}, conv["states"]
+END
 expect 2 'no network is given' "$kas" score --dataset "$dir/s.h5"
 echo "ok: scores of files and samples, and bad inputs"

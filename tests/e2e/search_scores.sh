@@ -51,10 +51,33 @@ END
 cmp "$dir/pte/best/kernel.json" "$dir/pte/legal/$(sed -n 's/.*"best": "\([0-9a-f]*\)".*/\1/p' "$dir/out").json" ||
     fail "best/ has another configuration"
 expect 0 'kernel.json' "$kas" predict "$dir/pte/best/kernel.json" --net resnet20 --input 3x8x8 --machine orin
-expect 6 'none of 2 configurations is legal' "${pte[@]}" --configurations 2 --seed 5 --latency 0.01
+expect 6 'none of 2 configurations is legal: none was scored, for 2 are predicted to be slower than --latency 0.01 allows' "${pte[@]}" --configurations 2 --seed 5 --latency 0.01
 [ ! -e "$dir/pte/best" ] || fail "best/ of an earlier search is still there"
 expect 2 '--no-training needs --space nas-pte' "$kas" search --dataset "$dir/s.h5" --no-training
 expect 2 'need --no-training' "$kas" search --dataset "$dir/s.h5" --configurations 5
 expect 2 'a search without training needs a folder of its own' "$kas" search --dataset "$dir/s.h5" --net resnet20 --space nas-pte --no-training --study "$dir/study"
 expect 2 '--dataset is needed' "$kas" search --space nas-pte --no-training
+# What has no effect there is refused: options of the search, of the recipe (by letter, shortened), of workers and of the end.
+for option in '--strategy random' '--epochs 3' '-e3' '--recip search' '--candidates 4' '--prefilter naswot:4' '--workers 2' '--retrain' '--dry-run' '--keep-slower'; do
+    expect 2 ' has no effect with --no-training' "${pte[@]}" $option
+done
+expect 0 'configuration' "${pte[@]}" --configurations 2 --legality fisher:1 --latency 0 --precision tf32 --per-layer yes --params 2 --targets 3x3
+
+# --measure compiles the legal ones and orders them by what it measures.
+cat >"$dir/two.json" <<'END'
+{"format": "kas-gpu network", "version": 1, "name": "two", "layers": [
+ {"conv": "stem", "channels": 16, "kernel": 3}, {"conv": "a", "channels": 16, "kernel": 3}, {"batch_norm": "bn0"}, {"relu": "relu0"},
+ {"conv": "b", "channels": 16, "kernel": 3}, {"batch_norm": "bn1"}, {"relu": "relu1"}, {"global_avg_pool": "pool"}, {"linear": "fc", "channels": "classes"}]}
+END
+expect 0 '' "$kas" search --dataset "$dir/s.h5" --net "$dir/two.json" --space nas-pte --no-training --study "$dir/m" --configurations 6 --finalists 3 \
+    --latency 0 --legality fisher:1 --measure --json --threads 1
+/usr/bin/python3 - "$dir/out" <<'END' || fail "the legal ones are not in the order of what was measured"
+import json, sys
+head, *rest = [json.loads(l) for l in open(sys.argv[1])]
+legal = [c for c in rest if c["state"] == "legal"]
+assert len(legal) == 3 and head["measure_seconds"] > 0 and head["best"] == legal[0]["configuration"], head
+assert all(0 < c["latency_ratio_low"] <= c["latency_ratio"] <= c["latency_ratio_high"] for c in legal), legal
+assert [c["latency_ratio"] for c in legal] == sorted(c["latency_ratio"] for c in legal), legal
+assert all(c["latency_ratio"] is None for c in rest if c["state"] != "legal")
+END
 echo "ok: candidates that scores reject, and a search that trains nothing"

@@ -236,12 +236,14 @@ static kas_status give_all(kas_interpreter *p)
         if (turn == 1)
             return KAS_OK;
         if (at.bytes > p->memory->bytes) {
+            /* Networks often come in the order of their sizes. Pages that nothing touches cost nothing. */
+            const size_t bytes = at.bytes + at.bytes / 256 * 64;
             kas_interpret_memory_free(p->memory);
-            p->memory->block = aligned_alloc(64, at.bytes);
+            p->memory->block = aligned_alloc(64, bytes);
             if (!p->memory->block)
                 return kas_fail(KAS_NO_MEMORY, "no memory for a pass of %d images: %zu MiB",
-                                p->options.batch, at.bytes >> 20);
-            p->memory->bytes = at.bytes;
+                                p->options.batch, bytes >> 20);
+            p->memory->bytes = bytes;
         }
         at = (placer){.block = p->memory->block, .size = p->engine->size};
     }

@@ -97,6 +97,40 @@ static void rejects_below_the_original(void **state)
     kas_problem_close(&p);
 }
 
+/* A kernel whose output overflows has no potential and is rejected, even where every potential is tolerated; a network of
+ * which that is true cannot be compared with. */
+static void not_finite_is_rejected(void **state)
+{
+    (void)state;
+    kas_problem p;
+    kas_search_options options = kas_search_options_default();
+    kas_legality *legality;
+    kas_score_memory memory = {0};
+    kas_replacement r;
+    float gain[KAS_TARGETS_MAX];
+    double found = 0;
+    open_problem(&p);
+    place(&p, "conv", &r);
+    snprintf(options.legality, sizeof options.legality, "fisher:1");
+    assert_int_equal(judged(&options, &p, &r).state, KAS_WORK_QUEUED);
+    for (int t = 0; t < p.targets; t++)
+        gain[t] = t == 3 ? 1e38F : 1;
+    OK(kas_replacement_set_gains(&r, gain));
+    const kas_work work = judged(&options, &p, &r);
+    assert_int_equal(work.state, KAS_WORK_LOW_SCORE);
+    assert_non_null(strstr(work.reason, "is not finite"));
+    OK(kas_legality_open(&options, &p, KAS_LEGALITY_BATCH, &legality));
+    OK(kas_legality_potential(legality, &r, &memory, &found));
+    assert_true(isnan(found));
+    kas_legality_close(legality);
+    kas_score_memory_free(&memory);
+    p.dataset->std[0] = 0; /* every pixel divided by it is infinite */
+    assert_int_equal(kas_legality_open(&options, &p, KAS_LEGALITY_BATCH, &legality), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "the unmodified network is not finite"));
+    kas_replacement_free(&r);
+    kas_problem_close(&p);
+}
+
 static void is_asked_for(void **state)
 {
     (void)state;
@@ -129,6 +163,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rejects_below_the_original),
+        cmocka_unit_test(not_finite_is_rejected),
         cmocka_unit_test(is_asked_for),
     };
     return cmocka_run_group_tests_name("legality", tests, NULL, NULL);

@@ -247,6 +247,13 @@ static kas_status none_legal(const session *s)
 {
     const kas_untrained *u = &s->found;
     double most = 0;
+    if (!scored(u))
+        return kas_fail(KAS_NOTHING_VALID,
+                        "none of %d configurations is legal: none was scored, for %d are predicted "
+                        "to be slower than --latency %g allows, and %d have a kernel that cannot "
+                        "be compiled; draw more with --configurations, or allow a larger --latency",
+                        u->count, u->states[KAS_CONFIGURATION_SLOW], s->search.latency,
+                        u->states[KAS_CONFIGURATION_BROKEN]);
     for (int i = 0; i < u->count; i++)
         most = fmax(most, u->configuration[i].potential);
     return kas_fail(KAS_NOTHING_VALID,
@@ -279,7 +286,15 @@ static kas_status measure(session *s, const kas_untrained_options *options)
     KAS_TRY(kas_device_open(s->devices.spec[0], s->common->threads, &device));
     const kas_status status = kas_untrained_measure(options, device, &s->found);
     kas_device_close(device);
-    return status;
+    KAS_TRY(status);
+    const kas_untrained *u = &s->found;
+    const double limit = s->search.latency;
+    const int first = u->states[KAS_CONFIGURATION_LEGAL] ? u->legal[0] : -1;
+    if (first >= 0 && limit > 0 && u->configuration[first].ratio > limit)
+        kas_warn("the fastest legal configuration was measured to take %.3f times as long as the "
+                 "unmodified network, and --latency allows %g times",
+                 u->configuration[first].ratio, limit);
+    return KAS_OK;
 }
 
 static kas_status search(session *s)

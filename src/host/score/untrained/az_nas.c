@@ -160,7 +160,7 @@ static kas_status singular(int rows, int columns, const double *x, double *out)
             for (int j = i; j < columns; j++)
                 square[i * columns + j] += x[r * columns + i] * x[r * columns + j];
     KAS_TRY_GOTO(kas_eigenvalues(columns, square, columns, value), out);
-    *out = sqrt(fmax(value[columns - 1], 0));
+    *out = sqrt(value[columns - 1] <= 0 ? 0 : value[columns - 1]); /* NaN comes through */
 out:
     free(square);
     free(value);

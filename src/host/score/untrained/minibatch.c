@@ -45,7 +45,7 @@ static kas_status check(const kas_dataset *d, const kas_batch *batch, const uint
                : kas_fail(KAS_BAD_INPUT,
                           "%s: train/labels: all %u images of the minibatch are of class %u, so "
                           "its loss says nothing; choose others with --seed, or more with "
-                          "--batch",
+                          "--batch of kas-gpu score",
                           d->path, batch->count, batch->labels[0]);
 }
 
@@ -98,7 +98,7 @@ kas_status kas_minibatches_draw(const kas_dataset *d, int images, uint64_t seed,
     if (d->train.count < wanted)
         return kas_fail(KAS_BAD_INPUT,
                         "%s: train/images: %u images are too few for %d minibatches of %d; give a "
-                        "smaller --batch, at least %d",
+                        "data set with more, or to kas-gpu score a smaller --batch, at least %d",
                         d->path, d->train.count, KAS_SCORE_MINIBATCHES, images,
                         KAS_SCORE_LEAST_BATCH);
     uint8_t *pixels = malloc(SLOTS * n * size);
