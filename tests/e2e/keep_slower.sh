@@ -35,11 +35,25 @@ expect 0 'device: ok' "$kas" export $kernel $net --keep-slower=cpu -o "$dir/x" -
 cmp "$dir/layers.json" "$dir/x/kernel.json" || fail "the export has other layers"
 echo "ok: train, show, predict, bench, check, export"
 
+# Where the option names no machine, the device decides on which the command runs, and for score the machine of its predictions.
+expect 0 "$name" "$kas" score $kernel $net --keep-slower --machine cpu --scores params --json
+expect 3 '--keep-slower on h100: no layer is replaced' "$kas" score $kernel $net --keep-slower --machine h100 --scores params
+sim=${KAS_SIM_LIBRARY:-$PWD/build/tests/libkas_cuda_sim.so}
+if [ -f "$sim" ]; then
+    export KAS_CUDA_LIBS=$sim
+    expect 0 'slower on cpu: ' "$kas" train $run --kernel $kernel --keep-slower --dry-run
+    expect 3 '--keep-slower on a100: no layer is replaced' "$kas" train ${run/--device cpu/--device cuda} --kernel $kernel --keep-slower --dry-run
+    unset KAS_CUDA_LIBS
+else
+    skip_part "$sim is not built (make test builds it)"
+fi
+
 # Bad input.
 expect 3 'no layer is replaced' "$kas" predict kernels/nas_pte_1.json $net --machine cpu --keep-slower
 expect 3 'h101' "$kas" train $run --kernel $kernel --keep-slower=h101
 expect 2 'need --kernel' "$kas" train $run --keep-slower
 expect 2 'leave out' "$kas" export "$dir" --keep-slower -o "$dir/y"
+expect 2 '--keep-slower' "$kas" sample $net --keep-slower
 expect 2 '--output needs one kernel' "$kas" predict $net -o "$dir/none.json"
 expect 2 'non-square, grouped' "$kas" predict $net --targets 3x4
 

@@ -18,7 +18,7 @@ static const struct argp_option target_options[] = {
      10},
     {"keep-slower", KEY_KEEP, "MACHINE", OPTION_ARG_OPTIONAL,
      "Keep the convolution of a layer at which a kernel does not fit, or is predicted to be slower "
-     "on MACHINE (as of predict; default: this machine)",
+     "on MACHINE (as of predict; default: the device of the command, or this machine)",
      10},
     {"flops", KEY_FLOPS, "R", 0,
      "FLOPs allowed, relative to the replaced convolutions (default 0: no kernel is refused, free "
@@ -94,6 +94,18 @@ const struct argp kas_cli_bench_net_argp = {bench_image_options, parse_image, 0,
 kas_cli_net kas_cli_net_defaults(void)
 {
     return (kas_cli_net){.c = 3, .h = 32, .w = 32, .classes = 10};
+}
+
+void kas_cli_keep_on_device(kas_cli_net *o, const char *device, int threads)
+{
+    o->keep.device = device;
+    o->keep.threads = threads;
+}
+
+void kas_cli_keep_on_machine(kas_cli_net *o, const char *machine)
+{
+    if (o->keep.machine && strcmp(o->keep.machine, "auto") == 0)
+        o->keep.machine = machine;
 }
 
 kas_status kas_cli_net_targets(const kas_cli_net *o, kas_net **net, kas_target **targets,

@@ -24,6 +24,9 @@ extern const struct argp kas_cli_check_net_argp, kas_cli_bench_net_argp;
 kas_cli_net kas_cli_net_defaults(void);
 /* Reads the value of --input, "CxHxW". */
 void kas_cli_shape(struct argp_state *state, const char *text, int *c, int *h, int *w);
+/* Says on which device, or for which machine, --keep-slower decides where it names none. */
+void kas_cli_keep_on_device(kas_cli_net *options, const char *device, int threads);
+void kas_cli_keep_on_machine(kas_cli_net *options, const char *machine);
 
 /* Builds the network and its targets. The caller frees both (kas_net_free, free). */
 kas_status kas_cli_net_targets(const kas_cli_net *options, kas_net **net, kas_target **targets,

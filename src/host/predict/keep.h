@@ -29,6 +29,8 @@ kas_status kas_keep_slower(const kas_predictor *predictor, const kas_target *tar
 /* What a command that takes --keep-slower asks for. */
 typedef struct kas_keep {
     const char *machine; /* as kas_machine_find takes it; NULL: every layer has a kernel */
+    const char *device;  /* which device "auto" means there, as --device names it; NULL: any */
+    int threads;         /* of a CPU */
     int batch;           /* 0: KAS_KEEP_BATCH */
     kas_precision precision;
 } kas_keep;

@@ -153,6 +153,7 @@ static void take_net(bench_cli *o)
     o->bench.classes = o->net.classes;
     o->bench.filter = o->net.filter;
     o->bench.budget = o->net.budget;
+    kas_cli_keep_on_device(&o->net, o->bench.device, o->common.threads);
     o->bench.keep = o->net.keep;
     o->bench.threads = o->common.threads;
 }

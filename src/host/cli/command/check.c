@@ -569,6 +569,7 @@ static kas_status run(int argc, char **argv)
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
     if (done)
         return KAS_OK;
+    kas_cli_keep_on_device(&o.net, o.device, o.common.threads);
     static checker c; /* large */
     c.o = &o;
     kas_status status = KAS_OK;

@@ -218,6 +218,7 @@ static kas_status run(int argc, char **argv)
         o.recipe_options.name = "imitation";
     KAS_TRY(kas_cli_recipe_get(&o.recipe_options, &o.recipe));
     KAS_TRY(check_files(&o));
+    kas_cli_keep_on_device(&o.net, o.device, o.common.threads);
     kas_cli_training t;
     kas_status status = kas_cli_training_open(o.dataset, false, &o.net, o.kernel, &t);
     if (status == KAS_OK)

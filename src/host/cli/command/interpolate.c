@@ -367,6 +367,7 @@ static kas_status run(int argc, char **argv)
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
     if (done)
         return KAS_OK;
+    kas_cli_keep_on_machine(&o.net, o.machine);
     session s = {.o = &o};
     const kas_status status = run_all(&s);
     kas_table_free(s.table);

@@ -328,8 +328,7 @@ static kas_status run(int argc, char **argv)
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
     if (done)
         return KAS_OK;
-    if (o.net.keep.machine && strcmp(o.net.keep.machine, "auto") == 0)
-        o.net.keep.machine = o.machine;
+    kas_cli_keep_on_machine(&o.net, o.machine);
     o.net.keep.batch = o.batch;
     o.net.keep.precision = (kas_precision)o.precision;
     session s = {.o = &o};

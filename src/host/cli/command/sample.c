@@ -85,6 +85,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (!o->net.name)
             argp_error(state, "no network is given; give one, for example --net resnet18");
+        if (o->net.keep.machine)
+            argp_error(state,
+                       "--keep-slower: sampled kernels fit every layer that they are drawn for");
         if (o->parents && o->sequence)
             argp_error(state, "--parents and --sequence: give one of them");
         return 0;

@@ -128,12 +128,12 @@ static kas_status read_kernel(session *s, const char *path, subject *out)
     kas_assignment kernels;
     out->path = path;
     KAS_TRY(kas_assignment_read_file(path, &kernels));
-    kas_status status = kas_assignment_name(&kernels, out->name);
+    kas_status status =
+        kas_cli_fit(&s->o->net, path, s->net, s->target, s->targets, &kernels, &out->replacement);
     if (status == KAS_OK)
-        status = kas_assignment_fit(&kernels, s->target, s->targets, &s->o->net.budget,
-                                    &out->replacement);
+        status = kas_assignment_name(&kernels, out->name);
     kas_assignment_free(&kernels);
-    return status == KAS_OK ? status : kas_fail_context(status, "%s", path);
+    return status;
 }
 
 /* Among several kernels, one that does not fit the network is left out with a message. */
@@ -492,6 +492,7 @@ static kas_status run(int argc, char **argv)
     if (done)
         return KAS_OK;
     KAS_TRY(kas_scores_parse(o.scores, o.asked));
+    kas_cli_keep_on_machine(&o.net, o.machine);
     session s = {.o = &o};
     const kas_status status = run_session(&s);
     for (int i = 0; i < s.subjects; i++)

@@ -496,6 +496,7 @@ static kas_status run(int argc, char **argv)
                         o.recipe.batch, o.ranks.ranks, o.ranks.ranks);
     if (o.ranks.ranks > 1 && !o.ranks.started && !o.dry_run)
         return kas_cli_ranks_run(&o.ranks, argv);
+    kas_cli_keep_on_device(&o.net, o.ranks.device, o.common.threads);
     kas_cli_training t;
     kas_status status = kas_cli_training_open(o.dataset, o.stream, &o.net, o.kernel, &t);
     if (status == KAS_OK)
