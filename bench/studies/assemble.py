@@ -46,15 +46,16 @@ VALIDATION = 0.1  # share of the images that the last training has beside those 
 SUPERNET = 1 / 3  # share of FBNet's seconds
 
 
-class Failed(Exception):
-    pass
+class NoNetwork(Exception):
+    """No network is within the latency, or it diverged."""
 
 
 def timed(*words):
     """JSON lines of a command, and its CPU seconds."""
     code, lines, error, seconds = study.timed(*words)
+    study.check(words, code, lines, error)
     if code:
-        raise Failed(f"{' '.join(map(str, words))}: {error.strip()[-400:]}")
+        raise NoNetwork(f"{' '.join(map(str, words))}: {error.strip()[-400:]}")
     return lines, seconds
 
 
@@ -150,7 +151,7 @@ def run(args, method, latency, seed):
         lines, training = timed("train", *common(args, seed), *kernel, "--init", init, "--epochs", epochs, "--lr", RATE, "--test")
         return {**about, "latency": found["latency"], "measured": measured(args, kernel), "params": found.get("params"), "replaced": found.get("replaced"), "epochs": epochs,
                 "choosing": choosing, "imitating": imitating, "training": training, "accuracy": lines[-1]["test_accuracy"]}
-    except Failed as failure:
+    except NoNetwork as failure:
         return {**about, "error": str(failure)}
     finally:
         shutil.rmtree(folder)

@@ -22,7 +22,7 @@ import random
 import statistics
 import time
 
-from study import ROOT, interval, kas, known_runs, must, run_part, spearman, timed
+from study import ROOT, check, interval, kas, known_runs, must, run_part, spearman, timed
 
 RUNS = os.path.join(ROOT, "bench", "results", "ranks.jsonl")
 NET, SIDE, BATCH, RATE = "resnet20", 16, 128, 0.2
@@ -100,9 +100,10 @@ def start_of(args, kernel, kind, seed=0):
 def imitate(args, kernel, images, seed=0):
     """A share of variance that is missed, and the accuracy without any training of the whole."""
     os.makedirs(os.path.join(args.work, "start"), exist_ok=True)
-    code, lines, error, seconds = timed("imitate", "--net", NET, "--dataset", dataset(args, images), "--seed", seed, "--threads", 1,
-                                        "--weights", baseline(args, seed), "--kernel", kernel["kernel"], "--json",
-                                        "--out", start_of(args, kernel, "imitation", seed))
+    words = ("imitate", "--net", NET, "--dataset", dataset(args, images), "--seed", seed, "--threads", 1, "--weights", baseline(args, seed),
+             "--kernel", kernel["kernel"], "--json", "--out", start_of(args, kernel, "imitation", seed))
+    code, lines, error, seconds = timed(*words)
+    check(words, code, lines, error)
     result = lines[-1] if lines and lines[-1].get("event") == "result" else {}
     return {"curve": [result["validation_accuracy"]] if result else [], "missed": result.get("missed"), "state": "trained" if result else None,
             "error": error.strip()[-300:] if code else None, "cpu_seconds": seconds}
@@ -118,6 +119,7 @@ def train(args, kernel, images, epochs, start, seed=0, net=NET, weights=None):
     if start:
         words += ["--init", start_of(args, kernel, start, seed)]
     code, lines, error, seconds = timed(*words)
+    check(words, code, lines, error)
     curve = [line["validation_accuracy"] for line in lines if line.get("validation_accuracy") is not None and "epoch" in line]
     return {"curve": curve, "state": lines[-1].get("state") if lines else None, "error": error.strip()[-300:] if code else None,
             "cpu_seconds": seconds}

@@ -18,10 +18,14 @@ again with another seed of weights, images and split, until there are 50: no sco
 
 --of cells: cells of NAS-Bench-201 drawn at random, no two of which compute the same, trained for 2 epochs from random weights (ranks.py: 0.87 (0.56 - 0.98)).
 
+The tables have one more verdict, `regression`: a ridge regression from what all scores say and how many primitives of each kind there
+are to the accuracy, fitted to other kernels than those that it judges.
+
 Each training and each scored kernel is a line of --runs.  The same command goes on where the last one stopped; --minutes ends
 the part, and a training that has begun is finished.  Several parts may write files of their own, and --table merges them.
 """
 import argparse
+import bisect
 import collections
 import glob
 import json
@@ -33,7 +37,7 @@ import sys
 import time
 
 import ranks
-from study import ROOT, interval, kendall, known_runs, must, ndcg, partial_spearman, recall, run_part, spearman
+from study import ROOT, interval, kendall, known_runs, must, ndcg, partial_spearman, recall, ridge, run_part, spearman
 
 RUNS = os.path.join(ROOT, "bench", "results", "scores.jsonl")
 BUCKET = (0.3, 0.5)  # FLOPs relative to the replaced convolutions
@@ -42,6 +46,7 @@ CELLS, CELL_EPOCHS, AGAIN = 15625, 2, 4
 CHANCE = 3  # kernels above so many times chance are a group of their own
 SLOWEST = 2  # most predicted time of inference of a drawn kernel, in that of the unmodified network
 PROPOSALS = (1, 2, 4, 8, 16, 32)
+REGRESSION, FOLDS, STRENGTH = "regression", 10, 10  # STRENGTH: weight of the squared weights
 TOLERANCES = (0.0, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9)
 
 
@@ -124,6 +129,20 @@ def name_of(subject):
     return f"cell {subject['cell']}" if "cell" in subject else ranks.kernel_name(subject)
 
 
+def primitives(subject):
+    """How many primitives of each kind a kernel has: of a file of layers the mean over the layers that have a kernel; of a cell the
+    operations of its edges."""
+    if "cell" in subject:
+        return collections.Counter(f"edge-{subject['cell'] // 5 ** edge % 5}" for edge in range(6))
+    if not subject["kernel"]:
+        return {}
+    with open(subject["kernel"]) as file:
+        text = json.load(file)
+    kernels = [text["kernels"][i] for i in text["layers"].values() if i is not None] if "kernels" in text else [text]
+    counts = collections.Counter(node["op"] for kernel in kernels for node in kernel["nodes"] if node["op"] != "input")
+    return {op: count / len(kernels) for op, count in counts.items()}
+
+
 def scored(args, subjects, net, paths):
     """Lines of the scores of subjects, from one call of `kas-gpu score`; the unmodified network's is the first."""
     words = ("score", *paths, "--net", net, "--dataset", ranks.dataset(args, args.images), "--scores", "all", "--machine", "cpu", "--threads", args.jobs, "--json")
@@ -132,8 +151,8 @@ def scored(args, subjects, net, paths):
     for subject in subjects:
         line = by_file.get(subject["kernel"])
         if line:
-            lines.append({"setting": "score", "kernel": name_of(subject), "group": subject["group"], "scores": line["scores"], "states": line["states"],
-                          "cpu_seconds": line["cpu_seconds"]})
+            lines.append({"setting": "score", "kernel": name_of(subject), "group": subject["group"], "primitives": primitives(subject), "scores": line["scores"],
+                          "states": line["states"], "cpu_seconds": line["cpu_seconds"]})
     return lines
 
 
@@ -198,7 +217,7 @@ def part(args):
 
 class Subject:
     def __init__(self):
-        self.group, self.accuracy, self.scores = None, {}, {}
+        self.group, self.accuracy, self.scores, self.primitives = None, {}, {}, {}
 
 
 def collect(runs):
@@ -208,9 +227,35 @@ def collect(runs):
         subject.group = run["group"]
         if run["setting"] == "score":
             subject.scores = {name: value for name, value in run["scores"].items() if value is not None}
+            subject.primitives = run.get("primitives", {})
         elif run["accuracy"] is not None:
             subject.accuracy[run["seed"]] = run["accuracy"]
     return found
+
+
+class Regression:
+    """From scores and counts of primitives, each as its rank among the kernels that it was fitted to, to the accuracy."""
+
+    def __init__(self, subjects):
+        self.scores = {name: sorted(s.scores[name] for s in subjects if name in s.scores) for s in subjects for name in s.scores if name != REGRESSION}
+        self.primitives = {op: sorted(s.primitives.get(op, 0) for s in subjects) for s in subjects for op in s.primitives}
+        self.weights, self.constant = ridge([self.row(s) for s in subjects], [s.accuracy[0] for s in subjects], STRENGTH)
+
+    def row(self, subject):
+        place = lambda values, value: (bisect.bisect_left(values, value) + bisect.bisect_right(values, value)) / (2 * len(values))
+        return ([place(values, subject.scores[name]) if name in subject.scores else 0.5 for name, values in self.scores.items()] +
+                [place(values, subject.primitives.get(op, 0)) for op, values in self.primitives.items()])
+
+    def judge(self, subjects):
+        for subject in subjects:
+            subject.scores[REGRESSION] = self.constant + sum(w * x for w, x in zip(self.weights, self.row(subject)))
+
+
+def cross_validate(subjects):
+    """Each subject is judged by a regression that was fitted to the other folds."""
+    order = random.Random(3).sample(subjects, len(subjects))
+    for fold in range(FOLDS):
+        Regression([s for i, s in enumerate(order) if i % FOLDS != fold]).judge(order[fold::FOLDS])
 
 
 def with_interval(value, bounds, form="{:.2f}"):
@@ -229,6 +274,8 @@ def print_scores(title, subjects):
     if len(subjects) < 5:
         print(", too few")
         return
+    if len(subjects) >= 2 * FOLDS:
+        cross_validate(subjects)
     accuracy = [subject.accuracy[0] for subject in subjects]
     print(f", accuracy {min(accuracy):.1%} to {max(accuracy):.1%}\n")
     print("| score | with a value | Spearman | Kendall | nDCG | best 5% found | Spearman without what parameters say |\n|---|---:|---|---|---|---|---|")
@@ -276,7 +323,9 @@ def prefilters(subjects):
 
 
 def print_prefilter(halves):
-    """The score and the number of proposals are chosen on the first half."""
+    """The score and the number of proposals are chosen on the first half, to which the regression is fitted, too."""
+    cross_validate(halves[0])
+    Regression(halves[0]).judge(halves[1])
     first, second = map(prefilters, halves)
     chosen = max((name for name in first if name in second), key=lambda name: first[name][-1])
     gains = [value - first[chosen][0] for value in first[chosen]]

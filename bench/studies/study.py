@@ -15,13 +15,25 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 KAS = os.environ.get("KAS_GPU", os.path.join(ROOT, "kas-gpu"))
 NAN = float("nan")
+NOTHING_VALID = 6  # exit code
+IN_A_ROW = 3  # failures after which a part ends
+
+
+class Failed(Exception):
+    """A command failed for a reason that lies not in the network that it trains, such as a full disk or a signal."""
+
+
+def check(words, code, lines, error):
+    """Raises Failed unless the command did its work, or the network is at fault: it diverged, or there is none."""
+    if code and code != NOTHING_VALID and not (lines and lines[-1].get("state") == "diverged"):
+        raise Failed(f"{' '.join(map(str, words))}: exit code {code}: {error.strip()[-400:]}")
 
 
 def timed(*words):
     """Exit code, JSON lines, messages, and CPU seconds of a command with those of the compilers that it started."""
     with tempfile.TemporaryFile("w+") as messages:
         process = subprocess.Popen([KAS, *map(str, words)], stdout=subprocess.PIPE, stderr=messages, text=True)
-        lines = [json.loads(line) for line in process.stdout if line.startswith("{")]
+        lines = [json.loads(line) for line in process.stdout if line.startswith("{") and line.endswith("}\n")]
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         messages.seek(0)
@@ -51,15 +63,29 @@ def known_runs(*paths):
 
 def run_part(jobs, work, path, deadline, workers):
     """Does the jobs in their order until the deadline (time.monotonic), `workers` at a time, and appends what work(job) returns,
-    a list of objects, as lines.  A job that has begun is finished.  Returns how many were done."""
+    a list of objects, as lines.  A job that has begun is finished.  One that Failed leaves no line, so that the next part does it
+    again; when several in a row fail, the part ends with exit code 1.  Returns how many were done."""
+    failed = 0
+
+    def run(job):
+        nonlocal failed
+        if time.monotonic() > deadline or failed >= IN_A_ROW:
+            return False
+        try:
+            lines = work(job)
+        except Failed as failure:
+            failed += 1
+            print(f"not done: {failure}", file=sys.stderr, flush=True)
+            return False
+        failed = 0
+        file.write("".join(json.dumps(line) + "\n" for line in lines))
+        file.flush()
+        return True
     with open(path, "a") as file, concurrent.futures.ThreadPoolExecutor(workers) as pool:
-        def run(job):
-            if time.monotonic() > deadline:
-                return False
-            for line in work(job):
-                print(json.dumps(line), file=file, flush=True)
-            return True
-        return sum(pool.map(run, jobs))
+        done = sum(pool.map(run, jobs))
+    if failed >= IN_A_ROW:
+        sys.exit(f"{failed} commands failed one after the other; {done} were done in this part")
+    return done
 
 
 # ---- statistics of two lists: a verdict, and what is true
@@ -178,3 +204,21 @@ def interval(measure, lists, draws=400):
         values = sorted(value for value in values if value == value)
         bounds.append((values[len(values) // 40], values[-1 - len(values) // 40]) if values else (NAN, NAN))
     return bounds
+
+
+def ridge(rows, values, strength):
+    """Weights and constant of the linear function that has the least sum of squared errors and `strength` times the squared weights."""
+    means = [statistics.mean(column) for column in zip(*rows)]
+    mean = statistics.mean(values)
+    centred = [[x - m for x, m in zip(row, means)] for row in rows]
+    width = len(means)
+    equation = [[sum(row[i] * row[j] for row in centred) + strength * (i == j) for j in range(width)] +
+                [sum(row[i] * (value - mean) for row, value in zip(centred, values))] for i in range(width)]
+    for i in range(width):  # the matrix is positive definite: no pivots
+        for below in range(i + 1, width):
+            factor = equation[below][i] / equation[i][i]
+            equation[below] = [x - factor * y for x, y in zip(equation[below], equation[i])]
+    weights = [0.0] * width
+    for i in reversed(range(width)):
+        weights[i] = (equation[i][-1] - sum(equation[i][j] * weights[j] for j in range(i + 1, width))) / equation[i][i]
+    return weights, mean - sum(w * m for w, m in zip(weights, means))

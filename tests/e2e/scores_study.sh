@@ -7,7 +7,7 @@ command -v python3 >/dev/null || { echo "SKIPPED: no python3 to run the study's 
 
 PYTHONPATH=bench/studies python3 -B - <<'END' || fail "the statistics"
 import math
-from study import interval, kendall, ndcg, partial_spearman, ranks_of, recall, spearman
+from study import interval, kendall, ndcg, partial_spearman, ranks_of, recall, ridge, spearman
 largest = 0
 def near(found, expected, what):
     global largest
@@ -37,7 +37,61 @@ assert math.isnan(spearman([1, 1, 1], [1, 2, 3])) and math.isnan(kendall([1, 1],
 assert low == high == 1
 (low, high), = interval(lambda a, b: (spearman(a, b),), (truth, truth[20:] + truth[:20]))
 assert -0.8 < low < spearman(truth, truth[20:] + truth[:20]) < high < 0, (low, high)
+# One number: (2 * 3 + 2 * 3) / (4 + 4 + 4) = 1, and a constant of 5 - 3; two that are equal share it: 12 / (8 + 8 + 4) each
+(weight,), constant = ridge([[1], [5]], [2, 8], 4)
+near(weight, 1, "weight")
+near(constant, 2, "constant")
+weights, _ = ridge([[1, 1], [5, 5]], [2, 8], 4)
+near(max(weights), 0.6, "weights")
+near(min(weights), 0.6, "weights")
 print(f"largest error {largest:.1e}")
+
+# A network that diverged is a result; a command that failed for another reason is done again by the next part.
+import contextlib, io, json, os, tempfile, time
+from study import Failed, check, run_part
+for code, lines in ((0, []), (6, []), (1, [{"state": "diverged"}])):
+    check(("train",), code, lines, "")
+for code, lines in ((1, []), (3, []), (75, [{"state": "stopped"}]), (130, []), (-9, [])):
+    try:
+        check(("train",), code, lines, "why")
+    except Failed as failure:
+        assert "why" in str(failure)
+    else:
+        raise AssertionError(code)
+def work(job):
+    if job in failing:
+        raise Failed("full disk")
+    return [{"job": job}, {"job": job}]
+with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
+    path, later = os.path.join(folder, "lines"), time.monotonic() + 1000
+    failing = {1, 2, 4, 5}
+    assert run_part(range(8), work, path, later, 1) == 4
+    assert run_part(range(8), work, path, 0, 1) == 0 # the deadline has passed
+    assert [json.loads(line)["job"] for line in open(path)] == [0, 0, 3, 3, 6, 6, 7, 7]
+    failing = set(range(1, 9))
+    try:
+        run_part(range(9), work, path, later, 2)
+    except SystemExit as end:
+        assert "failed one after the other" in end.code
+    else:
+        raise AssertionError("the part goes on")
+    assert len(open(path).readlines()) <= 10 # of job 0
+
+# A regression says nothing of what no score says: each kernel is judged by a fit that has not seen it.
+import random
+from scores import Regression, Subject, cross_validate
+draw, subjects = random.Random(5), []
+for _ in range(60):
+    subject = Subject()
+    subject.accuracy[0] = draw.random()
+    subject.scores = {f"score {i}": draw.random() for i in range(30)}
+    subjects.append(subject)
+said = lambda: spearman([s.scores["regression"] for s in subjects], [s.accuracy[0] for s in subjects])
+cross_validate(subjects)
+unseen = said()
+Regression(subjects).judge(subjects)
+print(f"random accuracies: {unseen:.2f} of unseen kernels, {said():.2f} of those that it was fitted to")
+assert abs(unseen) <= 0.35 and said() >= 0.6
 
 # NAS-Bench-201: 15,625 cells, of which the benchmark's authors count 6,466 that are not isomorphic; 341 have no path.
 from scores import CELLS, structure
@@ -68,6 +122,7 @@ expect 0 '' study
 says() { grep -qF -- "$1" "$dir/out" || { cat "$dir/out"; fail "expected \"$1\""; }; }
 says '| synflow | 40 | 1.00 (1.00 - 1.00) | 1.00 (1.00 - 1.00) | 1.00 (1.00 - 1.00) | 1.00 (1.00 - 1.00) | 1.00 (1.00 - 1.00) |'
 says '| naswot | 39 | -1.00 (-1.00 - -1.00) | -1.00 (-1.00 - -1.00)'
+says '| regression | 40 | 1.00 (0.99 - 1.00)'
 says '5 trained twice: Spearman 1.00 (1.00 - 1.00)'
 says '**Kernels above 3 times chance (3.0%)**: 36, accuracy 4.0% to 39.0%' # kernels of exactly 3% are not
 says '**--legality**: chosen on one half of the bucket: fisher:0.0'
