@@ -170,8 +170,7 @@ typedef struct session {
     kas_untrained *u;
     kas_predictor *predictor;
     kas_legality *legality;
-    kas_score_memory *memory; /* of each thread */
-    pthread_mutex_t lock;     /* of the states while they are scored */
+    pthread_mutex_t lock; /* of the states while they are scored */
     int scored;
     double reported; /* when progress was last shown */
 } session;
@@ -246,20 +245,19 @@ static void report(session *s)
              s->u->count, legal);
 }
 
-static kas_status potential_of(const session *s, int thread, const kas_configuration *c,
-                               double *potential)
+static kas_status potential_of(const session *s, kas_score_memory *memory,
+                               const kas_configuration *c, double *potential)
 {
     kas_replacement r;
     KAS_TRY(place(s, c, &r));
     const bool quiet = kas_quiet(true);
-    const kas_status status =
-        kas_legality_potential(s->legality, &r, &s->memory[thread], potential);
+    const kas_status status = kas_legality_potential(s->legality, &r, memory, potential);
     kas_quiet(quiet);
     kas_replacement_free(&r);
     return status;
 }
 
-static kas_status score_one(void *context, int thread, int item)
+static kas_status score_one(void *context, kas_score_memory *memory, int item)
 {
     session *s = context;
     kas_configuration *c = &s->u->configuration[item];
@@ -269,7 +267,7 @@ static kas_status score_one(void *context, int thread, int item)
     pthread_mutex_unlock(&s->lock);
     if (skip)
         return KAS_OK;
-    const kas_status status = potential_of(s, thread, c, &potential);
+    const kas_status status = potential_of(s, memory, c, &potential);
     if (status != KAS_OK && !is_misfit(status))
         return status;
     pthread_mutex_lock(&s->lock);
@@ -299,16 +297,8 @@ static void forget_rest(session *s)
 
 static kas_status score(session *s)
 {
-    kas_untrained *u = s->u;
-    const int threads = kas_thread_count(s->o->threads, u->count);
-    s->memory = calloc((size_t)threads, sizeof *s->memory);
-    if (!s->memory)
-        return kas_fail(KAS_NO_MEMORY, "no memory for %d threads", threads);
     s->reported = kas_monotonic();
-    const kas_status status = kas_thread_each(threads, u->count, score_one, s);
-    for (int i = 0; i < threads; i++)
-        kas_score_memory_free(&s->memory[i]);
-    free(s->memory);
+    const kas_status status = kas_score_each(s->o->threads, s->u->count, score_one, s);
     forget_rest(s);
     return status;
 }

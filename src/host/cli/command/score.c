@@ -6,7 +6,6 @@
 
 #include "host/cli/net_options.h"
 #include "host/core/log.h"
-#include "host/core/thread.h"
 #include "host/report/line.h"
 #include "host/report/table.h"
 #include "host/score/untrained/rank.h"
@@ -113,7 +112,6 @@ typedef struct session {
     kas_sampler *sampler;
     subject *subject; /* [subjects], the unmodified network first */
     int subjects;
-    kas_score_memory *memory; /* of each thread */
 } session;
 
 /* ---- what is scored -------------------------------------------------------------------------- */
@@ -199,29 +197,16 @@ static kas_status score(const session *s, subject *to, kas_score_memory *memory)
                              &to->other_weights);
 }
 
-static kas_status score_one(void *context, int thread, int item)
+static kas_status score_one(void *context, kas_score_memory *memory, int item)
 {
     session *s = context;
     subject *to = &s->subject[item];
-    const kas_status status = score(s, to, &s->memory[thread]);
+    const kas_status status = score(s, to, memory);
     if (!is_misfit(status))
         return status;
     to->left_out = true;
     kas_warn("left out: %s: %s", to->path ? to->path : to->name, kas_error());
     return KAS_OK;
-}
-
-static kas_status score_all(session *s)
-{
-    const int threads = kas_thread_count(s->o->common.threads, s->subjects);
-    s->memory = calloc((size_t)threads, sizeof *s->memory);
-    if (!s->memory)
-        return kas_fail(KAS_NO_MEMORY, "no memory for %d threads", threads);
-    const kas_status status = kas_thread_each(threads, s->subjects, score_one, s);
-    for (int i = 0; i < threads; i++)
-        kas_score_memory_free(&s->memory[i]);
-    free(s->memory);
-    return status;
 }
 
 /* Takes those that could not be scored out of the list. */
@@ -471,7 +456,7 @@ static kas_status run_session(session *s)
     memcpy(s->setup.asked, s->o->asked, sizeof s->setup.asked);
     KAS_TRY(kas_score_check(&s->setup));
     KAS_TRY(find_subjects(s));
-    KAS_TRY(score_all(s));
+    KAS_TRY(kas_score_each(s->o->common.threads, s->subjects, score_one, s));
     drop_left_out(s);
     KAS_TRY(rank(s));
     return print_all(s);

@@ -9,7 +9,6 @@
 #include "host/cli/net_options.h"
 #include "host/core/file/files.h"
 #include "host/core/log.h"
-#include "host/core/machine.h"
 #include "host/report/line.h"
 #include "host/report/plot/plot.h"
 #include "host/report/table.h"
@@ -172,8 +171,8 @@ static kas_status find_latencies(session *s, const kas_machine *machine, int ker
 
 /* Scores one kernel at one target (kernel -1: the unmodified network). NaN: not finite, or the
  * kernel cannot be evaluated there. */
-static kas_status find_potential(const session *s, int kernel, int t, int *kernel_of,
-                                 kas_score_memory *memory, double *value)
+static kas_status find_potential(const session *s, int kernel, int t, kas_score_memory *memory,
+                                 double *value)
 {
     const kas_choices *c = &s->choices;
     const kas_score_setup setup = {.net = c->net,
@@ -183,54 +182,33 @@ static kas_status find_potential(const session *s, int kernel, int t, int *kerne
                                    .batch = s->o->batch,
                                    .seed = s->o->seed,
                                    .minibatch = s->minibatch};
+    int *kernel_of = malloc(sizeof *kernel_of * (size_t)c->targets);
     kas_replacement one;
     kas_scored scored;
+    *value = NAN;
+    if (!kernel_of)
+        return kas_fail(KAS_NO_MEMORY, "no memory for %d layers", c->targets);
     if (kernel >= 0)
         one = kas_choices_alone(c, kernel, t, kernel_of);
     const kas_status status = kas_score_average(&setup, kernel < 0 ? NULL : &one, 0, s->o->seed,
                                                 s->o->draws, memory, &scored);
-    *value = status == KAS_OK && scored.state[KAS_SCORE_FISHER] == KAS_SCORED
-                 ? scored.value[KAS_SCORE_FISHER]
-                 : NAN;
-    return status == KAS_ILLEGAL || status == KAS_UNSUPPORTED ? KAS_OK : status;
+    free(kernel_of);
+    if (status == KAS_ILLEGAL || status == KAS_UNSUPPORTED)
+        return KAS_OK;
+    KAS_TRY(status);
+    *value = scored.value[KAS_SCORE_FISHER];
+    return KAS_OK;
 }
 
-/* Scores all kernels at all layers, over the threads. */
-static kas_status find_potentials(session *s)
+static kas_status find_one(void *context, kas_score_memory *memory, int item)
 {
-    const kas_choices *c = &s->choices;
-    const int threads = s->o->common.threads ? s->o->common.threads : kas_cores();
-    kas_status failed = KAS_OK;
-    char message[1024] = "";
-#pragma omp parallel num_threads(threads)
-    {
-        kas_score_memory memory = {0};
-        int *kernel_of = malloc(sizeof *kernel_of * (size_t)c->targets);
-#pragma omp for schedule(dynamic, 1)
-        for (int i = 0; i < c->kernels * c->targets; i++) {
-            const int kernel = i / c->targets, t = i % c->targets;
-            double value = NAN;
-            kas_status status, before;
-#pragma omp atomic read
-            before = failed;
-            if (before != KAS_OK || !kas_choices_has(c, t, kernel + 1))
-                continue;
-            status = kernel_of ? find_potential(s, kernel, t, kernel_of, &memory, &value)
-                               : kas_fail(KAS_NO_MEMORY, "no memory for %d layers", c->targets);
-            s->figure[i].potential = value / s->unmodified;
-            if (status == KAS_OK)
-                continue;
-#pragma omp critical
-            {
-#pragma omp atomic write
-                failed = status;
-                snprintf(message, sizeof message, "%s", kas_error());
-            }
-        }
-        kas_score_memory_free(&memory);
-        free(kernel_of);
-    }
-    return failed == KAS_OK ? KAS_OK : kas_fail(failed, "%s", message);
+    session *s = context;
+    const int kernel = item / s->choices.targets, t = item % s->choices.targets;
+    double value = NAN;
+    if (kas_choices_has(&s->choices, t, kernel + 1))
+        KAS_TRY(find_potential(s, kernel, t, memory, &value));
+    s->figure[item].potential = value / s->unmodified;
+    return KAS_OK;
 }
 
 static kas_status find_unmodified(session *s, const kas_machine *machine)
@@ -239,7 +217,7 @@ static kas_status find_unmodified(session *s, const kas_machine *machine)
     kas_status status =
         kas_choices_predict(&s->choices, machine, KAS_LATENCY_BATCH, KAS_CHOICES_PLAIN, s->plain);
     if (status == KAS_OK)
-        status = find_potential(s, -1, 0, NULL, &memory, &s->unmodified);
+        status = find_potential(s, -1, 0, &memory, &s->unmodified);
     kas_score_memory_free(&memory);
     if (status == KAS_OK && !(s->unmodified > 0))
         status = kas_fail(KAS_NOTHING_VALID,
@@ -263,7 +241,7 @@ static kas_status find_figures(session *s)
         KAS_TRY(find_costs(s, k, &s->figure[k * c->targets]));
         KAS_TRY(find_latencies(s, &machine, k, &s->figure[k * c->targets]));
     }
-    return find_potentials(s);
+    return kas_score_each(s->o->common.threads, c->kernels * c->targets, find_one, s);
 }
 
 /* ---- output ---------------------------------------------------------------------------------- */

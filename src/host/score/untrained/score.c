@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "host/core/thread.h"
 #include "host/score/untrained/rank.h"
 #include "host/score/untrained/scoring.h"
 
@@ -113,6 +114,31 @@ void kas_score_memory_free(kas_score_memory *memory)
     for (int i = 0; i < KAS_SCORE_MEMORIES; i++)
         kas_interpret_memory_free(&memory->block[i]);
     kas_normals_free(&memory->normals);
+}
+
+typedef struct each {
+    kas_score_work *work;
+    void *context;
+    kas_score_memory *memory; /* of each thread */
+} each;
+
+static kas_status each_item(void *context, int thread, int item)
+{
+    const each *e = context;
+    return e->work(e->context, &e->memory[thread], item);
+}
+
+kas_status kas_score_each(int threads, int items, kas_score_work *work, void *context)
+{
+    threads = kas_thread_count(threads, items);
+    each e = {work, context, calloc((size_t)threads, sizeof *e.memory)};
+    if (!e.memory)
+        return kas_fail(KAS_NO_MEMORY, "no memory for %d threads", threads);
+    const kas_status status = kas_thread_each(threads, items, each_item, &e);
+    for (int i = 0; i < threads; i++)
+        kas_score_memory_free(&e.memory[i]);
+    free(e.memory);
+    return status;
 }
 
 static const kas_minibatch *minibatch(const kas_scoring *s, bool other)

@@ -91,6 +91,9 @@ typedef struct kas_score_memory {
     kas_normals normals;
 } kas_score_memory; /* of one thread, zero at first */
 void kas_score_memory_free(kas_score_memory *memory);
+/* Calls work(context, memory of the thread, item) once for each item, as kas_thread_each does. */
+typedef kas_status kas_score_work(void *context, kas_score_memory *memory, int item);
+kas_status kas_score_each(int threads, int items, kas_score_work *work, void *context);
 
 typedef struct kas_scored {
     double value[KAS_SCORES]; /* NaN without a value */
