@@ -42,7 +42,10 @@ typedef struct tile {
 static inline __attribute__((always_inline)) void
 tile_of(int rows, int vectors, size_t depth, const matrix *a, const real *panel, const tile *to)
 {
-    vec sum[ROWS][VECTORS] = {0};
+    vec sum[ROWS][VECTORS];
+    for (int r = 0; r < rows; r++) /* not = {0}, of which gcc makes a call of memset */
+        for (int v = 0; v < vectors; v++)
+            sum[r][v] = (vec){0};
     for (size_t k = 0; k < depth; k++) {
         vec b[VECTORS];
         for (int v = 0; v < vectors; v++)
