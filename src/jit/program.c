@@ -9,10 +9,12 @@
 #include "jit/emit/emit.h"
 #include "jit/lower/epilogue.h"
 #include "jit/lower/lower.h"
+#include "jit/schedule/dependence.h"
 #include "jit/schedule/schedule_file.h"
 #include "jit/schedule/sequence_text.h"
 #include "jit/schedule/vary.h"
 #include "jit/schedule/wide.h"
+#include "jit/tuned.h"
 
 typedef struct builder {
     kas_ir ir;
@@ -151,25 +153,76 @@ static kas_ex value_of(builder *b, int tensor)
     return t->row_var >= 0 ? t->row_value : kas_inline(&b->inliner, tensor);
 }
 
-/* Schedules a kernel, by the schedule file if it names the kernel. */
-static kas_status schedule_kernel(builder *b, int tensor, kas_ex value, const char *name,
+/* Compares the order of a nest's sums with that of the default one's. */
+static kas_status compare_sums(builder *b, const kas_nest *plain, const kas_nest *nest)
+{
+    kas_buf own = {0}, usual = {0};
+    kas_status status = kas_nest_print_sums(&b->ir, nest, &own);
+    if (status == KAS_OK)
+        status = kas_nest_print_sums(&b->ir, plain, &usual);
+    b->program->other_sums |= strcmp(kas_buf_text(&own), kas_buf_text(&usual)) != 0;
+    kas_buf_free(&own);
+    kas_buf_free(&usual);
+    return status;
+}
+
+/* Names the record of a launch by its text under the default schedule. */
+static kas_status name_record(builder *b, const kas_nest *plain, kas_operation *op)
+{
+    kas_buf text = {0};
+    int args[KAS_MAX_LAUNCH_ARGS], count;
+    kas_status status = kas_emit_kernel(&b->ir, plain, "kernel", &text, args, &count);
+    if (status == KAS_OK)
+        status = kas_buf_status(&text);
+    if (status == KAS_OK)
+        kas_tuned_name(b->ir.cpu, b->ir.dtype, plain, kas_buf_text(&text), op->record);
+    kas_buf_free(&text);
+    return status;
+}
+
+/* Chooses a kernel's schedule: that of the schedule file, of the tuned ones, or the default; then,
+ * with a seed, another one near it. */
+static kas_status choose_schedule(builder *b, const kas_nest *open, const kas_nest *plain, int k,
+                                  uint64_t tensor, kas_operation *op, kas_schedule *out)
+{
+    const kas_program_options *o = b->options;
+    kas_rng rng = kas_rng_make(o->schedule_seed, KAS_PURPOSE_TEST, tensor);
+    *out = plain->schedule;
+    if (o->tuned || o->list_schedules)
+        KAS_TRY(name_record(b, plain, op));
+    if (k >= 0)
+        KAS_TRY(kas_schedule_file_steps(&b->ir, open, o->schedule_file, k, out));
+    else if (o->tuned)
+        KAS_TRY(kas_tuned_take(&b->ir, open, o->tuned, op, out, &b->program->tuned));
+    const kas_schedule from = *out;
+    return o->schedule_seed ? kas_schedule_vary(&b->ir, open, &from, &rng, out) : KAS_OK;
+}
+
+static kas_status schedule_kernel(builder *b, int tensor, kas_ex value, kas_operation *op,
                                   kas_nest *nest)
 {
-    const kas_schedule_file *file = b->options->schedule_file;
-    const int k = file ? kas_schedule_file_find(file, name) : -1;
+    const kas_program_options *o = b->options;
+    const char *name = op->function + strlen(b->program->prefix) + 1;
+    const int k = o->schedule_file ? kas_schedule_file_find(o->schedule_file, name) : -1;
+    kas_nest open, plain;
     kas_schedule schedule;
-    const uint64_t seed = b->options->schedule_seed;
-    kas_rng rng = kas_rng_make(seed, KAS_PURPOSE_TEST, (uint64_t)tensor);
-    KAS_TRY(kas_nest_open(&b->ir, tensor, value, nest));
-    KAS_TRY(k >= 0 ? kas_schedule_file_steps(&b->ir, nest, file, k, &schedule)
-            : seed ? kas_schedule_vary(&b->ir, nest, &rng, &schedule)
-                   : kas_schedule_default(&b->ir, nest, &schedule));
-    const kas_status status = kas_schedule_apply(&b->ir, &schedule, nest);
-    if (status != KAS_OK)
-        return k < 0 ? status : kas_fail_context(status, "%s: kernel %s", file->path, name);
+    KAS_TRY(kas_nest_open(&b->ir, tensor, value, &open));
+    plain = open;
+    KAS_TRY(kas_schedule_default(&b->ir, &open, &schedule));
+    KAS_TRY(kas_schedule_apply(&b->ir, &schedule, &plain));
+    *nest = plain;
+    if (k >= 0 || o->tuned || o->schedule_seed || o->list_schedules) {
+        KAS_TRY(choose_schedule(b, &open, &plain, k, (uint64_t)tensor, op, &schedule));
+        *nest = open;
+        const kas_status status = kas_schedule_apply(&b->ir, &schedule, nest);
+        if (status != KAS_OK)
+            return k < 0 ? status
+                         : kas_fail_context(status, "%s: kernel %s", o->schedule_file->path, name);
+        KAS_TRY(compare_sums(b, &plain, nest));
+    }
     if (k >= 0)
         b->prescribed[k] = true;
-    if (b->options->list_schedules)
+    if (o->list_schedules)
         kas_schedule_print(&b->ir, nest, name, &b->schedules);
     return kas_buf_status(&b->schedules);
 }
@@ -181,8 +234,7 @@ static kas_status write_kernel(builder *b, int tensor, kas_ex value, kas_operati
     kas_nest nest;
     int args[KAS_MAX_LAUNCH_ARGS];
     KAS_TRY(ir->status);
-    KAS_TRY(
-        schedule_kernel(b, tensor, value, op->function + strlen(b->program->prefix) + 1, &nest));
+    KAS_TRY(schedule_kernel(b, tensor, value, op, &nest));
     KAS_TRY(kas_nest_prove_bounds(ir, &nest));
     op->kind = KAS_OPERATION_LAUNCH;
     memcpy(op->grid, nest.grid, sizeof op->grid);

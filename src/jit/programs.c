@@ -73,22 +73,53 @@ static void number_programs(kas_programs *out, int *first)
     }
 }
 
-static kas_status build_program(kas_programs *out, int p, int target)
+static kas_status build_program(const kas_programs *of, int p, int target,
+                                kas_program_options options, kas_program **out)
 {
-    const kas_replacement *r = out->replacement;
-    kas_program_options options = out->options;
+    const kas_replacement *r = of->replacement;
     kas_epilogue epilogue[KAS_EPILOGUES_MAX];
-    char prefix[16];
-    snprintf(prefix, sizeof prefix, "k%d", p);
-    options.prefix = prefix;
     options.gained = kas_replacement_scales(r); /* as it has parameters for them (params.h) */
     options.epilogue = epilogue;
-    options.epilogues = options.training ? 0 : epilogues_of(out, p, epilogue);
+    options.epilogues = options.training ? 0 : epilogues_of(of, p, epilogue);
     const kas_status status =
         kas_program_build(kas_replacement_kernel(r, target), &r->target[target],
-                          &r->solution.binding[target], &options, &out->program[p]);
+                          &r->solution.binding[target], &options, out);
     return status == KAS_OK ? KAS_OK
                             : kas_fail_context(status, "target %s", r->target[target].name);
+}
+
+int kas_programs_target(const kas_programs *programs, int p)
+{
+    int t = 0;
+    while (programs->program_of[t] != p)
+        t++;
+    return t;
+}
+
+kas_status kas_programs_build_again(const kas_programs *programs, int p,
+                                    const kas_program_options *schedules, kas_program **out)
+{
+    kas_program_options options = programs->options;
+    options.prefix = schedules->prefix;
+    options.unwritten = schedules->unwritten;
+    options.schedule_file = schedules->schedule_file;
+    options.schedule_seed = schedules->schedule_seed;
+    options.list_schedules = schedules->list_schedules;
+    return build_program(programs, p, kas_programs_target(programs, p), options, out);
+}
+
+static int launches_of(const kas_programs *r)
+{
+    int launches = 0;
+    for (int p = 0; p < r->count; p++) {
+        const kas_program *program = r->program[p];
+        for (int i = 0; i < program->forwards; i++)
+            launches += program->forward[i].kind == KAS_OPERATION_LAUNCH;
+        for (int i = 0; i < program->backwards; i++)
+            launches += program->backward[i].kind == KAS_OPERATION_LAUNCH;
+        launches += program->epilogues;
+    }
+    return launches;
 }
 
 kas_status kas_programs_build(const kas_replacement *replacement,
@@ -105,14 +136,24 @@ kas_status kas_programs_build(const kas_replacement *replacement,
     if (!replacement)
         return KAS_OK;
     kas_status status = KAS_OK;
-    int first[KAS_TARGETS_MAX]; /* target for which each program is built */
+    kas_program_options own = out->options;
+    char prefix[16];
+    int first[KAS_TARGETS_MAX], tuned = 0; /* first: target for which each program is built */
     const int targets = replacement->solution.targets;
     if (targets < 1 || targets > KAS_TARGETS_MAX)
         return kas_fail(KAS_BAD_INPUT, "%d targets; expected 1 to %d", targets, KAS_TARGETS_MAX);
     KAS_TRY_GOTO(allocate(out), fail);
     number_programs(out, first);
-    for (int p = 0; p < out->count; p++)
-        KAS_TRY_GOTO(build_program(out, p, first[p]), fail);
+    for (int p = 0; p < out->count; p++) {
+        snprintf(prefix, sizeof prefix, "k%d", p);
+        own.prefix = prefix;
+        own.tuned = options->tuned;
+        KAS_TRY_GOTO(build_program(out, p, first[p], own, &out->program[p]), fail);
+        tuned += out->program[p]->tuned;
+    }
+    if (options->tuned)
+        kas_info("%d of %d generated launches have schedules that were tuned (%s)", tuned,
+                 launches_of(out), options->tuned);
     if (!options->unwritten)
         KAS_TRY_GOTO(kas_programs_share(out->program, out->count), fail);
     kas_debug("%d programs lowered for %s, batch %d", out->count,

@@ -28,10 +28,17 @@ typedef struct kas_programs {
     kas_loaded **loaded;   /* [count] */
 } kas_programs;
 
-/* Reads batch, training, dtype, tf32, unwritten, linear_policy and piece_bytes of `options`; programs
- * without gradients get the epilogues of their targets. `replacement` NULL gives no programs. */
+/* Reads batch, training, dtype, tf32, unwritten, linear_policy, piece_bytes and tuned of `options`,
+ * of which `tuned` must outlive the call only; programs without gradients get the epilogues of their
+ * targets. `replacement` NULL gives no programs. */
 kas_status kas_programs_build(const kas_replacement *replacement,
                               const kas_program_options *options, kas_programs *out);
+/* Builds program number p once more, with what `schedules` says of prefix, unwritten, schedules and
+ * their listing. kas_program_free frees *out. */
+kas_status kas_programs_build_again(const kas_programs *programs, int p,
+                                    const kas_program_options *schedules, kas_program **out);
+/* Returns the first target of program number p. */
+int kas_programs_target(const kas_programs *programs, int p);
 /* Compiles, or finds in the cache, the kernels of all programs. path: [*images], malloc'ed; may be
  * NULL when all that is wanted is that the cache has them. */
 kas_status kas_programs_compile(kas_programs *programs, kas_compiler *compiler, int threads,

@@ -1,25 +1,39 @@
 #!/usr/bin/env bash
-# kas-gpu tune: a line for each generated launch, and a file of schedules that changes no value.
+# kas-gpu tune: a line for each generated launch, a file of schedules that changes no value, results that are found again, --tuned.
 set -eu
 . tests/e2e/expect.bash
-trap 'echo "FAILED at line $LINENO"' ERR
 
-tune() { "$kas" tune kernels/involution.json --net resnet20 --input 3x8x8 --device cpu --threads 1 --batch 2 --trials 8 "$@"; }
-tune --layer layer2.0.conv1 --json -o "$dir/s.txt" >"$dir/json"
-for launch in f1 f3 b0 b1 b4 b7; do # the others are the library's
-    grep -q "\"kind\": *\"tuned\".*\"layer\": *\"layer2.0.conv1\".*\"kernel\": *\"$launch\"" "$dir/json"
-done
-[ "$(wc -l <"$dir/json")" = 6 ]
-[ "$(grep -c '"kept": *true' "$dir/json")" = "$(grep -c '^kernel ' "$dir/s.txt")" ]
-[ "$(sed -n '1,3p' "$dir/s.txt" | tr '\n' ' ')" = 'layer layer2.0.conv1 device cpu batch 2 ' ]
-"$kas" check kernels/involution.json --net resnet20 --input 3x8x8 --device cpu --directions 0 --schedule "$dir/s.txt" >"$dir/out"
-grep -q ' layer2.0.conv1 .* ok, bits ' "$dir/out"
+export KAS_CACHE_DIR=$dir/cache
+net=(--net resnet20 --input 3x8x8 --device cpu --threads 1)
+tune() { "$kas" tune kernels/canvas_kernel_b.json "${net[@]}" --batch 2 --trials 12 --layer layer2.0.conv1 --json "$@"; }
+values() { sed "s/.*\"$1\": *\([^,}]*\).*/\1/" "$dir/json" | tr '\n' ' '; }
+tune -o "$dir/s.txt" >"$dir/json"
+[ "$(wc -l <"$dir/json")" = 2 ] || fail "not a line for each generated launch: $(cat "$dir/json")"
+[ "$(values known)" = "false false " ] || fail "something is known from the start"
+[ "$(grep -c '"kept": *true' "$dir/json")" = "$(grep -c '^kernel ' "$dir/s.txt")" ] || fail "other schedules in the file than were kept"
+[ "$(sed -n '1,3p' "$dir/s.txt" | tr '\n' ' ')" = 'layer layer2.0.conv1 device cpu batch 2 ' ] || fail "the file's head"
+expect 0 ' ok, bits ' "$kas" check kernels/canvas_kernel_b.json --net resnet20 --input 3x8x8 --device cpu --directions 0 --schedule "$dir/s.txt"
+echo "ok: tune, check --schedule"
 
-code=0
-tune --layer nowhere >"$dir/out" 2>"$dir/err" || code=$?
-[ $code = 2 ]
-grep -q -- '--layer nowhere: no such replaced convolution' "$dir/err"
-code=0
-"$kas" tune kernels/involution.json 2>"$dir/err" || code=$?
-[ $code = 2 ]
+kept=$(values kept)
+tune -o "$dir/again.txt" >"$dir/json"
+[ "$(values known)" = "true true " ] && [ "$(values tried)" = "0 0 " ] && [ "$(values kept)" = "$kept" ] || fail "not found again: $(cat "$dir/json")"
+cmp "$dir/s.txt" "$dir/again.txt" || fail "what was found again differs"
+[ "$(find "$dir/cache/schedules" -name '*.schedule' | wc -l)" = 2 ] || fail "records in the cache"
+tune --batch 4 >"$dir/json"
+[ "$(values known)" = "false false " ] || fail "found for another shape"
+echo "ok: found again"
+
+# A schedule that the user keeps is used where the launch is met, and only with --tuned.
+"$kas" dataset make shapes -o "$dir/s.h5" --train 16 --test 8 --size 8 --classes 4 >/dev/null
+train() { expect 0 "$1" "$kas" train --net resnet20 --dataset "$dir/s.h5" --kernel kernels/canvas_kernel_b.json --epochs 1 --batch 2 --device cpu --threads 1 "${@:2}"; }
+train 'generated launches have schedules that were tuned' --tuned
+train ''
+if grep -q 'that were tuned' "$dir/out" "$dir/err"; then fail "tuned without --tuned"; fi
+expect 2 '--tuned is about kernels' "$kas" train --net resnet20 --dataset "$dir/s.h5" --tuned
+echo "ok: train --tuned"
+
+expect 2 '--layer nowhere: no such replaced convolution' "$kas" tune kernels/canvas_kernel_b.json "${net[@]}" --layer nowhere
+expect 2 'say which --layer' "$kas" tune kernels/canvas_kernel_b.json "${net[@]}" -o "$dir/x.txt"
+expect 2 'a kernel file and --net are needed' "$kas" tune kernels/canvas_kernel_b.json
 echo "ok: tune"

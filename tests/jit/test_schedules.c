@@ -1,6 +1,7 @@
 /* Schedules drawn at random change no value: sampled kernels with other schedules than the default
- * ones, against the float64 reference, on the device and with the lanes in three orders. (What steps
- * are legal, and what they do to a nest, is in test_sequence.)
+ * ones, against the float64 reference, on the device and with the lanes in three orders, and bit for
+ * bit where they keep the order of sums. (What steps are legal, and what they do to a nest, is in
+ * test_sequence.)
  *
  * KAS_TEST_KERNELS=100 takes that many kernels. */
 #include "agree_fixture.h"
@@ -10,10 +11,55 @@
 
 enum { FEW = 2, SCHEDULES = 3 };
 
+static kas_compiler *apart;
+static int kept;
+
 static int wanted_kernels(void)
 {
     const char *text = getenv("KAS_TEST_KERNELS");
     return text && atoi(text) > 0 ? atoi(text) : FEW;
+}
+
+/* Returns a number whose schedules keep the order of all sums; 0 where none of the first does. */
+static uint64_t find_kept(const kas_kernel *kernel, const kas_target *target,
+                          const kas_binding *binding, const kas_agree_options *o, uint64_t first)
+{
+    enum { TRIES = 200 };
+    for (uint64_t seed = first; seed < first + TRIES; seed++) {
+        const kas_program_options options = {.batch = o->batch,
+                                             .training = true,
+                                             .dtype = o->dtype,
+                                             .linear_policy = o->linear_policy,
+                                             .piece_bytes = o->linear_policy == KAS_LINEAR_CPU,
+                                             .unwritten = true,
+                                             .prefix = "k0",
+                                             .schedule_seed = seed};
+        kas_program *program;
+        OK(kas_program_build(kernel, target, binding, &options, &program));
+        const bool other = program->other_sums;
+        kas_program_free(program);
+        if (!other)
+            return seed;
+    }
+    return 0;
+}
+
+/* Schedules that keep the order of sums give the bits that the default ones give, where products and
+ * sums are rounded apart. */
+static void compare_bits(const kas_kernel *kernel, const kas_target *target,
+                         const kas_binding *binding, kas_agree_options options)
+{
+    kas_agreement own, usual;
+    options.schedule_seed = find_kept(kernel, target, binding, &options, options.schedule_seed);
+    if (!options.schedule_seed)
+        return;
+    OK(kas_agree(device, apart, kernel, target, binding, 1, &options, &own));
+    const uint64_t seed = options.schedule_seed;
+    options.schedule_seed = 0;
+    OK(kas_agree(device, apart, kernel, target, binding, 1, &options, &usual));
+    kept++;
+    if (own.digest != usual.digest)
+        fail_msg("schedules of %d: other bits, though sums have the same order", (int)seed);
 }
 
 /* Compares a kernel at one target with several schedules, all in one text. */
@@ -43,6 +89,8 @@ static void compare_schedules(const kas_sample *s, int k, int *ill)
                 result[i].nan_lost ? ", NaN lost" : "");
         *ill += result[i].verdict != KAS_AGREE_OK;
     }
+    if (on_cpu())
+        compare_bits(kas_replacement_kernel(&s->replacement, t), target, binding, options);
 }
 
 static void test_sampled_kernels(void **state)
@@ -57,6 +105,8 @@ static void test_sampled_kernels(void **state)
     options.seed = 23;
     OK(kas_net_build("resnet20", 8, 8, 3, 10, &net));
     OK(kas_net_targets(net, NULL, &targets, &count));
+    if (on_cpu())
+        OK(kas_compiler_open("cpu+apart", NULL, &apart));
     OK(kas_sampler_create(&options, targets, count, &sampler));
     for (int k = 0; k < kernels; k++) {
         kas_sample s;
@@ -64,8 +114,12 @@ static void test_sampled_kernels(void **state)
         compare_schedules(&s, k, &ill);
         kas_sample_free(&s);
     }
-    printf("%d kernels with %d schedules each, %d comparisons ill-conditioned or undecided\n",
-           kernels, SCHEDULES, ill);
+    kas_compiler_close(apart);
+    printf(
+        "%d kernels with %d schedules each, %d comparisons ill-conditioned or undecided; %d with "
+        "the default's order of sums have its bits\n",
+        kernels, SCHEDULES, ill, kept);
+    assert_true(!on_cpu() || kept > 0);
     assert_true(ill <= (kernels * SCHEDULES + 3) / 4);
     kas_sampler_free(sampler);
     free(targets);

@@ -45,6 +45,7 @@ typedef struct kas_bench_options {
                                    measures them. predicted: the machine, NULL = h100 */
     uint64_t seed;
     kas_keep keep; /* step, predicted: of the kernels */
+    bool tuned;    /* layers: kernels have the schedules that were tuned on the device */
 } kas_bench_options;
 
 /* The receiver of results. `put` gets whole lines: of JSON as they are measured, or of a table at

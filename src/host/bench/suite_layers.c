@@ -19,6 +19,7 @@
 #include "host/core/log.h"
 #include "host/net/targets.h"
 #include "host/predict/keep.h"
+#include "jit/tuned.h"
 
 enum { REPEATS = 5, CPU_BATCH = 4, GPU_BATCH = 64, SIDE = 224, PHASES = 2 };
 static const double good_share = 0.6; /* share of the floor below which a layer is listed */
@@ -37,6 +38,7 @@ typedef struct subject {
     kas_device *device;
     kas_machine machine;
     int batch, repeats;
+    char tuned[4096]; /* folder, with o->tuned */
     kas_net *net;
     kas_target *target;
     int targets;
@@ -248,7 +250,8 @@ static kas_status build(subject *s, placed *p)
                 .tf32 = s->o->precision == KAS_PRECISION_TF32,
                 .linear_policy = policy,
                 .piece_bytes = kas_piece_bytes(policy, kas_device_get_info(s->device)->threads),
-                .prefix = prefix};
+                .prefix = prefix,
+                .tuned = s->o->tuned ? s->tuned : NULL};
             KAS_TRY(kas_program_build(kas_replacement_kernel(&p->kernel, t), &s->target[t],
                                       &p->kernel.solution.binding[t], &options,
                                       &p->program[number]));
@@ -365,6 +368,7 @@ static kas_status run_subject(subject *s)
     const kas_device_info *info = kas_device_get_info(s->device);
     s->batch = o->batch ? o->batch : info->kind == KAS_DEVICE_CPU ? CPU_BATCH : GPU_BATCH;
     s->repeats = o->repeats ? o->repeats : REPEATS;
+    KAS_TRY(kas_tuned_folder(info, s->tuned));
     KAS_TRY(kas_net_build(o->net ? o->net : "resnet34", given ? o->h : SIDE, given ? o->w : SIDE,
                           given ? o->c : 3, o->classes, &s->net));
     KAS_TRY(kas_net_targets(s->net, o->filter, &s->target, &s->targets));
@@ -378,10 +382,11 @@ static kas_status put_table(subject *s)
     char title[256];
     snprintf(
         title, sizeof title,
-        "layers: %s at batch %d in %s; floor: %.1f GB/s, %.1f GFLOP/s (a multiply-add is one), "
+        "layers: %s at batch %d in %s%s; floor: %.1f GB/s, %.1f GFLOP/s (a multiply-add is one), "
         "measured in this run",
         s->net->name, s->batch, kas_precision_names[s->o->precision],
-        s->machine.memory_bandwidth / 1e9, s->machine.rate[s->o->precision] / 1e9);
+        s->o->tuned ? ", with tuned schedules" : "", s->machine.memory_bandwidth / 1e9,
+        s->machine.rate[s->o->precision] / 1e9);
     KAS_TRY(kas_bench_table_put(s->table, title, s->sink));
     if (s->sink->json)
         return KAS_OK;

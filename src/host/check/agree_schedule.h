@@ -1,19 +1,26 @@
 /* Checks that a schedule file changes no value: with its schedules a kernel computes what the
- * float64 reference computes (agree.h), and perhaps the very bits that the default schedules give.
- * Steps that keep the order of sums keep the bits, too, as far as a compiler contracts products and
- * sums alike. Other folders include this header. */
+ * float64 reference computes (agree.h), and the very bits that the default schedules give where the
+ * order of sums stays. A compiler may round a product and a sum at once in one text and not in
+ * another, so bits are compared on a CPU with both rounded apart; on a GPU they are compared as
+ * they are. Other folders include this header. */
 #ifndef KAS_CHECK_AGREE_SCHEDULE_H
 #define KAS_CHECK_AGREE_SCHEDULE_H
 
 #include "host/check/agree.h"
 #include "jit/schedule/schedule_file.h"
 
+typedef enum kas_schedule_bits {
+    KAS_BITS_SAME,       /* as by the default schedules */
+    KAS_BITS_OTHER_SUMS, /* other bits, because a schedule adds up in another order */
+    KAS_BITS_CONTRACTED, /* other bits on a GPU, whose compiler may be the cause */
+    KAS_BITS_WRONG       /* other bits though all sums have the default's order: an error of ours */
+} kas_schedule_bits;
+
 /* Checks a kernel at one target. options->schedule_file is the file; batch and device of the file
- * are used in place of those of the options. *same_bits gets whether all outputs have the bits that
- * they have by default. */
+ * are used in place of those of the options. With KAS_BITS_WRONG the verdict is failed. */
 kas_status kas_agree_schedule(kas_device *device, kas_compiler *compiler, const kas_kernel *kernel,
                               const kas_target *target, const kas_binding *binding,
                               const kas_agree_options *options, kas_agreement *result,
-                              bool *same_bits);
+                              kas_schedule_bits *bits);
 
 #endif

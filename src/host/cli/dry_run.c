@@ -22,8 +22,8 @@ static kas_status plan_memory(const kas_session *s, const kas_replacement *repla
                                  .train_count = s->problem.dataset->train.count,
                                  .evaluate_test = true};
     kas_memory_plan plan = {0};
-    KAS_TRY(
-        kas_stage_build(replacement, &s->search, KAS_STAGE_TRAINING, s->devices.kind, &programs));
+    KAS_TRY(kas_stage_build(replacement, &s->search, KAS_STAGE_TRAINING, s->devices.kind, NULL,
+                            &programs));
     const kas_status status = kas_train_plan_memory(&options, &plan);
     kas_programs_free(&programs);
     *bytes = plan.total;

@@ -54,6 +54,7 @@ typedef struct kas_model_options {
     kas_group *group; /* NULL: one rank; it must outlive the model's plans */
     int ranks;        /* of the group; for planning memory without one; 0 = 1 */
     bool sync_batch_norm;
+    const char *tuned; /* of programs: a folder of tuned schedules (jit/tuned.h); NULL: none */
 } kas_model_options;
 
 /* Lowers `replacement` for models of these options (their programs are not read) on `device`, an

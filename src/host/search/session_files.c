@@ -110,5 +110,7 @@ kas_status kas_session_pin_plans(const kas_session *s)
     char path[KAS_STUDY_PATH];
     KAS_TRY(kas_study_path(s->study, "plans", path));
     KAS_CHECK_LIBC(setenv("KAS_CUDA_PINS", path, 1) == 0, KAS_FAILURE);
+    KAS_TRY(kas_study_path(s->study, "schedules", path));
+    KAS_CHECK_LIBC(setenv("KAS_SCHEDULE_PINS", path, 1) == 0, KAS_FAILURE);
     return KAS_OK;
 }

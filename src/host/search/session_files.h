@@ -1,5 +1,6 @@
 /* The files that a study keeps, so that it does not depend on those from which it began: weights to
- * begin with, kernels to begin with, the machine model, plans of the GPU's libraries. Internal to
+ * begin with, kernels to begin with, the machine model, plans of the GPU's libraries, tuned
+ * schedules. Internal to
  * the session. What a study has must have the digest that its options say; otherwise KAS_BAD_INPUT
  * says what to do. */
 #ifndef KAS_SEARCH_SESSION_FILES_H
@@ -24,8 +25,8 @@ kas_status kas_session_pin_machine(kas_session *s, const kas_machine *machine);
 kas_status kas_session_keep_machine(kas_session *s);
 kas_status kas_session_open_forecast(kas_session *s, const kas_machine *machine);
 
-/* Sets the folder of library plans, which workers inherit: all of them, also in later runs, use the
- * plans with which the study began (cuda/tuning.h). */
+/* Sets the folders of library plans and of tuned schedules, which workers inherit: all of them, also
+ * in later runs, use the plans and the schedules that the study has (cuda/tuning.h, tune/tune.h). */
 kas_status kas_session_pin_plans(const kas_session *s);
 
 #endif

@@ -379,7 +379,7 @@ static kas_status measure_one(const kas_untrained_options *o, kas_turns *turns,
     KAS_TRY(kas_problem_place(o->search, c->name, c->text, NULL, o->problem->target,
                               o->problem->targets, &r));
     kas_status status =
-        kas_stage_build(&r, o->search, KAS_STAGE_LATENCY, o->search->device, &programs);
+        kas_stage_build(&r, o->search, KAS_STAGE_LATENCY, o->search->device, NULL, &programs);
     if (status == KAS_OK) {
         status = kas_turns_measure(turns, &programs, TURNS, most_turn_seconds, &found);
         kas_planned_bytes_free(&found.planned);

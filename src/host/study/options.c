@@ -10,6 +10,8 @@
 
 const char *const kas_objective_names[] = {"accuracy", "latency", "frontier", NULL};
 
+const char *const kas_tuning_names[] = {"none", "frontier", "all", NULL};
+
 #define AT(member) .offset = offsetof(kas_search_options, member)
 #define TEXT(member)                                                                               \
     .type = KAS_FIELD_TEXT, AT(member), .size = sizeof(((kas_search_options *)0)->member)
@@ -67,6 +69,7 @@ static const kas_field fields[] = {
     {"keep_slower", "--keep-slower", KAS_FIELD_FLAG, AT(keep_slower), .optional = true},
     {"legality", "--legality", TEXT(legality), .optional = true},
     {"prefilter", "--prefilter", TEXT(prefilter), .optional = true},
+    {"tune", "--tune", KAS_FIELD_CHOICE, AT(tune), .choices = kas_tuning_names, .optional = true},
 };
 enum { FIELDS = sizeof fields / sizeof *fields, MOST_KEYS = 96, MAX_BYTES = 1 << 20 };
 

@@ -35,6 +35,9 @@ typedef enum kas_objective {
 } kas_objective;
 extern const char *const kas_objective_names[]; /* NULL-terminated */
 enum { KAS_FINALISTS_MOST = 32 };
+/* Whose schedules are searched on the device before its latency is measured (tune/tune.h). */
+typedef enum kas_tuning { KAS_TUNE_NONE, KAS_TUNE_FRONTIER, KAS_TUNE_ALL } kas_tuning;
+extern const char *const kas_tuning_names[]; /* NULL-terminated */
 
 typedef struct kas_search_options {
     char net[KAS_NET_KEPT_NAME]; /* its name; for a network from a file it ends in a part of the
@@ -94,6 +97,7 @@ typedef struct kas_search_options {
                            to be slower on `machine` (predict/keep.h) */
     char legality[32];  /* check before a candidate is trained (search/legality.h); "" = none */
     char prefilter[32]; /* "SCORE:K": of K proposals one is trained (search/prefilter.h) */
+    int tune;           /* kas_tuning: no candidate's, finalists', or all candidates' */
 } kas_search_options;
 
 /* Returns the defaults of everything except the recipe and the options that the machine determines

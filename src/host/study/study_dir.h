@@ -7,6 +7,7 @@
  *     STUDY/weights/NAME.safetensors of the candidates on the frontier (keep_weights.c)
  *     STUDY/init.safetensors         the weights that every training starts from, with --init
  *     STUDY/plans/??/*.plan          how the GPU's libraries run each convolution (cuda/tuning.h)
+ *     STUDY/schedules/??/*.schedule  how tuned launches run (jit/tuned.h), with --tune
  *     STUDY/best/kernel.json         the answer, with the sizes it has at every target
  *     STUDY/best/weights.safetensors of its first final training
  *     STUDY/best/model.json          network, input, recipe, scores: what `export` needs

@@ -5,70 +5,79 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/random.h"
-#include "host/device/dtype.h"
+#include "host/core/log.h"
 #include "host/predict/predict.h"
-#include "host/predict/seconds.h"
-#include "host/train/stats.h"
-#include "jit/compile/compile.h"
+#include "host/tune/learned.h"
+#include "host/tune/record.h"
+#include "host/tune/timing.h"
 #include "jit/schedule/schedule_file.h"
 
 enum {
+    GENERATIONS = 3,
+    BEST = 4,                          /* schedules of a launch that are timed in a generation */
+    VERSIONS = 1 + GENERATIONS * BEST, /* the first is the default */
     FIRST_ROUNDS = 5,
     SECOND_ROUNDS = 15,
-    VERSIONS = 1 + KAS_TUNE_BEST, /* the default, and what the model likes best */
-    MOST_REPEATS = 64             /* of a launch in one timing */
+    MOST_REPEATS = 64 /* of a launch in one timing */
 };
 
-/* A timing is at least so long; and a version must gain so much to be timed a second time. */
-static const double long_enough = 2e-4, worth = 0.97;
+/* A timing is at least so long; a version must gain so much to be timed a second time; and with
+ * caches swept it may be so much slower, which is noise. */
+static const double long_enough = 2e-4, worth = 0.97, swept = 1.02;
 
-typedef struct schedule_text {
-    char *text; /* with its line "kernel NAME"; owned; NULL: there is none */
+/* A schedule of a launch. */
+typedef struct trial {
+    char *steps; /* owned; NULL: there is none */
     double predicted;
-} schedule_text;
+} trial;
+
+/* The search of one launch. */
+typedef struct search {
+    bool open;             /* it is searched: it is a launch, and nothing is known of it */
+    trial trial[VERSIONS]; /* those that are timed, by version; the first is the default */
+    int best;              /* the fastest version so far */
+    double ratio;          /* of its time by the default's */
+    kas_learned learned;
+    bool warned;
+} search;
 
 typedef struct tuner {
     kas_device *device;
     const kas_machine *machine;
-    const kas_kernel *kernel;
-    const kas_target *target;
-    const kas_binding *binding;
+    const kas_programs *programs;
+    int p;
     const kas_tune_options *options;
     kas_tuned *out;
-    schedule_text (*best)[VERSIONS]; /* [launches]; the first is the default */
+    search *search; /* [launches] */
     kas_program *version[VERSIONS];
-    kas_module *module;
-    kas_timer *timer;
-    void **memory; /* by buffer */
+    kas_module *module[1 + GENERATIONS]; /* of the default, and of each generation */
+    kas_tune_stand stand;
+    kas_buf head; /* of schedule files */
 } tuner;
+
+static kas_status no_memory(void)
+{
+    return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was tuned");
+}
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-static kas_status build(const tuner *t, const char *prefix, uint64_t seed,
+static kas_status build(const tuner *t, const char *prefix, uint64_t seed, bool unwritten,
                         const kas_schedule_file *file, kas_program **out)
 {
-    const kas_program_options options = {
-        .batch = t->options->batch,
-        .training = t->options->training,
-        .dtype = t->options->dtype,
-        .linear_policy = kas_linear_policy_of(kas_device_get_info(t->device)->arch),
-        .unwritten = file == NULL,
-        .prefix = prefix,
-        .schedule_file = file,
-        .schedule_seed = seed,
-        .list_schedules = file == NULL};
-    return kas_program_build(t->kernel, t->target, t->binding, &options, out);
+    const kas_program_options options = {.prefix = prefix,
+                                         .unwritten = unwritten,
+                                         .schedule_file = file,
+                                         .schedule_seed = seed,
+                                         .list_schedules = true};
+    return kas_programs_build_again(t->programs, t->p, &options, out);
 }
 
-static const kas_operation *launch_of(const kas_program *p, int i)
+static kas_operation *launch_of(const kas_program *p, int i)
 {
-    return i < p->forwards ? &p->forward[i] : &p->backward[i - p->forwards];
-}
-
-static bool is_launch(const kas_program *p, int i)
-{
-    return launch_of(p, i)->kind == KAS_OPERATION_LAUNCH;
+    return i < p->forwards                  ? &p->forward[i]
+           : i < p->forwards + p->backwards ? &p->backward[i - p->forwards]
+                                            : &p->epilogue_kernel[i - p->forwards - p->backwards];
 }
 
 static const char *name_of(const kas_program *p, int i)
@@ -76,292 +85,364 @@ static const char *name_of(const kas_program *p, int i)
     return launch_of(p, i)->function + strlen(p->prefix) + 1;
 }
 
-/* Returns a copy of what a program's schedules say of a kernel. */
-static char *section_of(const kas_program *p, const char *name)
+/* Returns a copy of the steps of a kernel in a program's list of schedules. */
+static char *steps_of(const kas_program *p, const char *name)
 {
     char head[32];
     snprintf(head, sizeof head, "kernel %s\n", name);
     const char *from = strstr(p->schedules, head);
     const char *to = from ? strstr(from + 1, "kernel ") : NULL;
-    return from ? strndup(from, to ? (size_t)(to - from) : strlen(from)) : NULL;
+    from = from ? from + strlen(head) : NULL;
+    return !from ? NULL : to ? strndup(from, (size_t)(to - from)) : strdup(from);
+}
+
+static kas_estimate predict(const tuner *t, const kas_operation *op)
+{
+    kas_operation one = *op;
+    one.times = 1;
+    const kas_sweep pass = {
+        .what = "kernel", .layer = -1, .operation = -1, .bytes = op->bytes, .kernel = &one};
+    return kas_predict_pass(t->machine, &pass);
+}
+
+/* Returns the seconds in which no launch can be done. That of the machine model is for data that lie
+ * in the cache behind a core's first one; what lies in the first one is loaded and stored by at most
+ * VECTORS vectors a step, float32 values of 4 bytes. */
+static double floor_of(const tuner *t, const kas_operation *op, bool cold)
+{
+    enum { VECTORS = 4, BYTES = 4 };
+    const kas_machine *m = t->machine;
+    if (cold || m->threads > 0)
+        return predict(t, op).floor - m->launch;
+    return fmax(op->bytes / (m->cores * m->clock * m->lanes * BYTES * VECTORS),
+                op->flops / m->rate[KAS_PRECISION_FP32]);
 }
 
 /* ---- ranking --------------------------------------------------------------------------------- */
 
-static double predicted_seconds(const tuner *t, const kas_operation *op)
+/* Puts a schedule among those of a generation, unless it is among them or was timed before. Takes
+ * over the steps. */
+static void rank(search *s, int first, char *steps, double predicted)
 {
-    const kas_sweep pass = {
-        .what = "kernel", .layer = -1, .operation = -1, .bytes = op->bytes, .kernel = op};
-    return kas_predict_pass(t->machine, &pass).seconds;
-}
-
-/* Puts a schedule among the best of a launch, unless it is there. Takes over the text. */
-static void rank(schedule_text *best, char *text, double predicted)
-{
-    schedule_text one = {text, predicted};
-    for (int k = 0; k < VERSIONS; k++)
-        if (best[k].text && strcmp(best[k].text, text) == 0) {
-            free(text);
+    trial one = {steps, predicted};
+    for (int v = 0; v < VERSIONS; v++)
+        if (s->trial[v].steps && strcmp(s->trial[v].steps, steps) == 0) {
+            free(steps);
             return;
         }
-    for (int k = 1; k < VERSIONS; k++)
-        if (!best[k].text || one.predicted < best[k].predicted) {
-            const schedule_text worse = best[k];
-            best[k] = one;
+    for (int v = first; v < first + BEST && one.steps; v++)
+        if (!s->trial[v].steps || one.predicted < s->trial[v].predicted) {
+            const trial worse = s->trial[v];
+            s->trial[v] = one;
             one = worse;
-            if (!one.text)
-                return;
         }
-    free(one.text);
+    free(one.steps);
 }
 
-static kas_status rank_trials(tuner *t)
+static kas_status parse(const tuner *t, const char *what, kas_buf *kernels, kas_schedule_file **out)
 {
-    for (int trial = 0; trial <= t->options->trials; trial++) {
-        kas_program *p;
-        KAS_TRY(build(t, "t", trial ? t->options->seed + (uint64_t)trial : 0, NULL, &p));
-        for (int i = 0; i < t->out->launches; i++) {
-            char *text = is_launch(p, i) ? section_of(p, name_of(p, i)) : NULL;
-            if (trial == 0)
-                t->best[i][0].text = text;
-            else if (text)
-                rank(t->best[i], text, predicted_seconds(t, launch_of(p, i)));
-        }
-        kas_program_free(p);
+    kas_buf text = {0};
+    *out = calloc(1, sizeof **out);
+    if (!*out)
+        return no_memory();
+    kas_buf_printf(&text, "%s%s", kas_buf_text(&t->head), kas_buf_text(kernels));
+    kas_status status = kas_buf_status(&text);
+    if (status == KAS_OK)
+        status = kas_buf_status(kernels);
+    if (status == KAS_OK)
+        status = kas_schedule_file_parse(what, kas_buf_text(&text), *out);
+    kas_buf_free(&text);
+    return status;
+}
+
+static void free_file(kas_schedule_file *file)
+{
+    if (file)
+        kas_schedule_file_free(file);
+    free(file);
+}
+
+/* Makes the file with each launch's version v, or the fastest one so far where v is -1. */
+static kas_status make_file(const tuner *t, int v, kas_schedule_file **out)
+{
+    kas_buf kernels = {0};
+    for (int i = 0; i < t->out->launches; i++) {
+        const search *s = &t->search[i];
+        const char *steps = s->open ? s->trial[v < 0 ? s->best : v].steps : NULL;
+        if (steps)
+            kas_buf_printf(&kernels, "kernel %s\n%s", t->out->launch[i].name, steps);
     }
-    return KAS_OK;
+    const kas_status status = parse(t, "schedules drawn", &kernels, out);
+    kas_buf_free(&kernels);
+    return status;
+}
+
+/* Draws schedules around the fastest so far, and ranks them. */
+static kas_status rank_trials(tuner *t, int generation)
+{
+    const int trials = (t->options->trials + GENERATIONS - 1) / GENERATIONS;
+    kas_schedule_file *parents;
+    kas_status status = make_file(t, -1, &parents);
+    for (int k = 1; k <= trials && status == KAS_OK; k++) {
+        kas_program *p;
+        const uint64_t seed = t->options->seed + (uint64_t)(generation * trials + k);
+        status = build(t, "t", seed, true, parents, &p);
+        for (int i = 0; i < t->out->launches && status == KAS_OK; i++) {
+            search *s = &t->search[i];
+            char *steps = s->open ? steps_of(p, t->out->launch[i].name) : NULL;
+            const kas_operation *op = launch_of(p, i);
+            if (steps)
+                rank(s, 1 + generation * BEST, steps,
+                     predict(t, op).seconds * kas_learned_factor(&s->learned, op));
+        }
+        if (status == KAS_OK)
+            kas_program_free(p);
+    }
+    free_file(parents);
+    return status;
 }
 
 /* ---- versions -------------------------------------------------------------------------------- */
 
-static void put_head(const tuner *t, kas_buf *out)
+/* Appends the texts of the launches that are searched and have a version v. */
+static void put_texts(const tuner *t, int v, kas_buf *out)
 {
-    const bool cpu = kas_device_get_info(t->device)->kind == KAS_DEVICE_CPU;
-    kas_buf_printf(out, "layer %s\ndevice %s\nbatch %d\n\n", t->options->layer,
-                   cpu ? "cpu" : "cuda", t->options->batch);
+    const kas_program *p = t->version[v];
+    kas_buf_printf(out, "#undef KAS_DTYPE\n#define KAS_DTYPE %d\n\n", p->dtype);
+    for (int i = 0; i < t->out->launches; i++)
+        if (t->search[i].open && t->search[i].trial[v].steps)
+            kas_buf_add(out, p->source + launch_of(p, i)->text, launch_of(p, i)->text_size);
 }
 
-/* Builds the program in which each launch has its schedule number v. */
 static kas_status build_version(tuner *t, int v)
 {
-    kas_buf text = {0};
     char prefix[16];
-    kas_schedule_file *file = calloc(1, sizeof *file);
-    if (!file)
-        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was tuned");
+    kas_schedule_file *file;
     snprintf(prefix, sizeof prefix, "t%d", v);
-    put_head(t, &text);
-    for (int i = 0; i < t->out->launches && v > 0; i++)
-        if (t->best[i][v].text)
-            kas_buf_puts(&text, t->best[i][v].text);
-    kas_status status = kas_buf_status(&text);
+    kas_status status = make_file(t, v, &file);
     if (status == KAS_OK)
-        status = kas_schedule_file_parse("schedules drawn", kas_buf_text(&text), file);
-    if (status == KAS_OK)
-        status = build(t, prefix, 0, file, &t->version[v]);
-    kas_schedule_file_free(file);
-    free(file);
-    kas_buf_free(&text);
+        status = build(t, prefix, 0, false, file, &t->version[v]);
+    free_file(file);
     return status;
 }
 
-static kas_status compile_versions(tuner *t, const char *cache_dir)
+/* Compiles versions first to last in one text. */
+static kas_status compile(tuner *t, kas_compiler *compiler, int first, int last, kas_module **out)
 {
     kas_buf text = {0};
     char path[4096];
-    kas_compiler *compiler = NULL;
     kas_status status = KAS_OK;
-    for (int v = 0; v < VERSIONS; v++) {
-        KAS_TRY_GOTO(build_version(t, v), done);
-        kas_buf_puts(&text, t->version[v]->source);
+    for (int v = first; v <= last && status == KAS_OK; v++) {
+        if (v > 0)
+            status = build_version(t, v);
+        if (status == KAS_OK)
+            put_texts(t, v, &text);
     }
-    KAS_TRY_GOTO(kas_buf_status(&text), done);
-    KAS_TRY_GOTO(kas_compiler_open(kas_device_get_info(t->device)->arch, cache_dir, &compiler),
-                 done);
-    KAS_TRY_GOTO(kas_compile(compiler, kas_buf_text(&text), path, NULL), done);
-    status = kas_module_load(t->device, path, &t->module);
-done:
-    kas_compiler_close(compiler);
+    if (status == KAS_OK)
+        status = kas_buf_status(&text);
+    if (status == KAS_OK)
+        status = kas_compile(compiler, kas_buf_text(&text), path, NULL);
+    if (status == KAS_OK)
+        status = kas_module_load(t->device, path, out);
     kas_buf_free(&text);
     return status;
-}
-
-/* Fills all memory with normal numbers. All versions have the same buffers. */
-static kas_status make_memory(tuner *t)
-{
-    const kas_program *p = t->version[0];
-    kas_rng rng = kas_rng_make(t->options->seed, KAS_PURPOSE_TEST, 0);
-    t->memory = calloc((size_t)p->buffers, sizeof *t->memory);
-    if (!t->memory)
-        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was tuned");
-    for (int i = 0; i < p->buffers; i++) {
-        const size_t elements = p->buffer[i].bytes / kas_dtype_size(p->buffer[i].dtype);
-        void *host = malloc(p->buffer[i].bytes);
-        if (!host)
-            return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was tuned");
-        for (size_t k = 0; k < elements; k++)
-            kas_dtype_put(host, p->buffer[i].dtype, k, 0.1f * (float)kas_rng_normal(&rng));
-        kas_status status = kas_mem_alloc(t->device, p->buffer[i].bytes, &t->memory[i]);
-        if (status == KAS_OK)
-            status = kas_mem_upload(t->device, t->memory[i], host, p->buffer[i].bytes);
-        free(host);
-        KAS_TRY(status);
-    }
-    return KAS_OK;
 }
 
 /* ---- timing ---------------------------------------------------------------------------------- */
 
-/* Makes a plan that runs a launch of a version so often that it takes long enough. */
-static kas_status make_plan(const tuner *t, int v, int i, int repeats, kas_plan **plan)
+static kas_tune_version version_of(const tuner *t, int v, int i)
 {
-    const kas_operation *op = launch_of(t->version[v], i);
-    void *args[KAS_MAX_LAUNCH_ARGS];
-    kas_function *function;
-    for (int k = 0; k < op->args; k++)
-        args[k] = t->memory[op->arg[k]];
-    KAS_TRY(kas_module_function(t->module, op->function, &function));
-    KAS_TRY(kas_plan_create(t->device, plan));
-    for (int k = 0; k < repeats; k++)
-        KAS_TRY(kas_plan_launch(*plan, function, op->grid, op->block, args,
-                                sizeof *args * (size_t)op->args));
+    return (kas_tune_version){t->module[v ? 1 + (v - 1) / BEST : 0], launch_of(t->version[v], i)};
+}
+
+/* Times version v of a launch beside the default. A time below the floor is said, once for a
+ * launch, and counts for nothing: *sound is then false. */
+static kas_status time_beside(const tuner *t, int v, int i, bool cold, int rounds,
+                              kas_tune_ratio *out, bool *sound)
+{
+    search *s = &t->search[i];
+    const kas_tune_version version[2] = {version_of(t, 0, i), version_of(t, v, i)};
+    const double floor = floor_of(t, version[0].op, cold);
+    const int repeats = cold ? 0 : (int)fmin(MOST_REPEATS, 1 + long_enough / s->trial[0].predicted);
+    KAS_TRY(kas_tune_in_turns(&t->stand, version, repeats, rounds, out));
+    const double least = fmin(out->seconds[0], out->seconds[1]);
+    *sound = least >= floor;
+    if (!*sound && !s->warned)
+        kas_warn("%s: timed at %.3g s, below the floor of %.3g s that its bytes and multiply-adds "
+                 "take on %s: the clock or the machine model is wrong (kas-gpu doctor --calibrate "
+                 "measures one); such figures are not accepted",
+                 t->out->launch[i].name, least, floor, t->machine->name);
+    s->warned |= !*sound;
     return KAS_OK;
 }
 
-/* Times a version beside the default, in turns; each is first in every other round. */
-static kas_status time_beside(const tuner *t, kas_plan *const plan[2], int rounds,
-                              kas_samples *first, kas_samples *ratio)
+static kas_status time_generation(tuner *t, int generation)
 {
-    for (int round = -1; round < rounds; round++) {
-        double seconds[2];
-        for (int k = 0; k < 2; k++) {
-            const int way = (k + round + 1) % 2;
-            KAS_TRY(kas_plan_seconds(t->device, t->timer, plan[way], &seconds[way]));
+    for (int i = 0; i < t->out->launches; i++) {
+        search *s = &t->search[i];
+        for (int v = 1 + generation * BEST; v <= (generation + 1) * BEST; v++) {
+            kas_tune_ratio r;
+            bool sound;
+            if (!s->open || !s->trial[v].steps)
+                continue;
+            KAS_TRY(time_beside(t, v, i, false, FIRST_ROUNDS, &r, &sound));
+            t->out->launch[i].tried++;
+            t->out->launch[i].seconds = r.seconds[0];
+            if (!sound)
+                continue;
+            const kas_operation *op = launch_of(t->version[v], i);
+            kas_learned_add(&s->learned, op, r.ratio,
+                            predict(t, op).seconds / s->trial[0].predicted);
+            if (r.ratio >= s->ratio)
+                continue;
+            s->ratio = r.ratio;
+            s->best = v;
         }
-        if (round < 0) /* it warms caches */
-            continue;
-        KAS_TRY(kas_samples_add(first, seconds[0]));
-        KAS_TRY(kas_samples_add(ratio, seconds[1] / seconds[0]));
     }
     return KAS_OK;
 }
 
-/* Times version v of a launch; the results are those of kas_tuned_launch. */
-static kas_status time_version(const tuner *t, int v, int i, int rounds, kas_tuned_launch *result)
+/* Times the fastest version of a launch again, and keeps it where it is better for certain. */
+static kas_status confirm(tuner *t, int i)
 {
-    const double expected = predicted_seconds(t, launch_of(t->version[0], i));
-    const int repeats = (int)fmin(MOST_REPEATS, 1 + long_enough / expected);
-    kas_plan *plan[2] = {NULL, NULL};
-    kas_samples first = {0}, ratio = {0};
-    kas_status status = make_plan(t, 0, i, repeats, &plan[0]);
-    if (status == KAS_OK)
-        status = make_plan(t, v, i, repeats, &plan[1]);
-    if (status == KAS_OK)
-        status = time_beside(t, plan, rounds, &first, &ratio);
-    result->seconds = kas_samples_quantile(&first, 0.5) / repeats;
-    result->ratio_low = kas_samples_quantile(&ratio, 0.1);
-    result->ratio = kas_samples_quantile(&ratio, 0.5);
-    result->ratio_high = kas_samples_quantile(&ratio, 0.9);
-    kas_samples_free(&first);
-    kas_samples_free(&ratio);
-    kas_plan_free(plan[0]);
-    kas_plan_free(plan[1]);
-    return status;
-}
-
-/* Finds the fastest version of a launch, and times it again. */
-static kas_status tune_launch(tuner *t, int i, kas_buf *file)
-{
+    const search *s = &t->search[i];
     kas_tuned_launch *launch = &t->out->launch[i];
-    int winner = 0;
-    double least = worth;
-    snprintf(launch->name, sizeof launch->name, "%s", name_of(t->version[0], i));
-    for (int v = 1; v < VERSIONS; v++) {
-        if (!t->best[i][v].text)
-            continue;
-        KAS_TRY(time_version(t, v, i, FIRST_ROUNDS, launch));
-        launch->tried++;
-        if (launch->ratio >= least)
-            continue;
-        least = launch->ratio;
-        winner = v;
-    }
+    kas_tune_ratio warm, cold;
+    bool sound, sound_cold;
     launch->ratio = launch->ratio_low = launch->ratio_high = 1;
-    if (winner == 0)
+    if (s->best == 0 || s->ratio >= worth)
         return KAS_OK;
-    KAS_TRY(time_version(t, winner, i, SECOND_ROUNDS, launch));
-    launch->kept = launch->ratio_high < 1;
-    if (launch->kept)
-        kas_buf_puts(file, t->best[i][winner].text);
+    KAS_TRY(time_beside(t, s->best, i, false, SECOND_ROUNDS, &warm, &sound));
+    KAS_TRY(time_beside(t, s->best, i, true, SECOND_ROUNDS, &cold, &sound_cold));
+    launch->kept = sound && sound_cold && warm.high < 1 && cold.ratio < swept;
+    launch->seconds = warm.seconds[0];
+    launch->ratio = warm.ratio;
+    launch->ratio_low = warm.low;
+    launch->ratio_high = warm.high;
+    kas_debug(
+        "%s: %.3f of the default's time (%.3f to %.3f), with caches swept %.3f (%.3f to %.3f)",
+        launch->name, warm.ratio, warm.low, warm.high, cold.ratio, cold.low, cold.high);
     return KAS_OK;
-}
-
-static kas_status tune_launches(tuner *t)
-{
-    kas_buf file = {0};
-    kas_status status = KAS_OK;
-    put_head(t, &file);
-    for (int i = 0; i < t->out->launches && status == KAS_OK; i++)
-        if (is_launch(t->version[0], i))
-            status = tune_launch(t, i, &file);
-    if (status == KAS_OK)
-        status = kas_buf_status(&file);
-    if (status == KAS_OK && !(t->out->file = strdup(kas_buf_text(&file))))
-        status = kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was tuned");
-    kas_buf_free(&file);
-    return status;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static kas_status count_launches(tuner *t)
+/* Builds the default, and looks up what is known of its launches. A kernel that writes Y and never
+ * runs, because every layer has an epilogue, is passed over. */
+static kas_status open_search(tuner *t, bool *any)
 {
-    kas_program *p;
-    KAS_TRY(build(t, "t", 0, NULL, &p));
-    t->out->launches = p->forwards + p->backwards;
-    kas_program_free(p);
+    KAS_TRY(build(t, "t0", 0, false, NULL, &t->version[0]));
+    const kas_program *p = t->version[0];
+    t->out->launches = p->forwards + p->backwards + p->epilogues;
     t->out->launch = calloc((size_t)t->out->launches + 1, sizeof *t->out->launch);
-    t->best = calloc((size_t)t->out->launches + 1, sizeof *t->best);
-    return t->out->launch && t->best
-               ? KAS_OK
-               : kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was tuned");
+    t->search = calloc((size_t)t->out->launches + 1, sizeof *t->search);
+    if (!t->out->launch || !t->search)
+        return no_memory();
+    kas_buf_printf(&t->head, "layer %s\ndevice %s\nbatch %d\n", p->target.name,
+                   kas_device_get_info(t->device)->kind == KAS_DEVICE_CPU ? "cpu" : "cuda",
+                   p->batch / p->pieces);
+    for (int i = 0; i < t->out->launches; i++) {
+        search *s = &t->search[i];
+        kas_tuned_launch *launch = &t->out->launch[i];
+        if (launch_of(p, i)->kind != KAS_OPERATION_LAUNCH ||
+            (p->epilogues > 0 && i == p->written_by))
+            continue;
+        snprintf(launch->name, sizeof launch->name, "%s", name_of(p, i));
+        char *steps = NULL;
+        KAS_TRY(kas_tune_find(t->options, launch_of(p, i)->record, launch, &steps));
+        s->open = !launch->known;
+        s->ratio = 1;
+        s->trial[0] = (trial){s->open ? steps_of(p, launch->name) : steps,
+                              predict(t, launch_of(p, i)).seconds};
+        *any |= s->open;
+    }
+    return kas_buf_status(&t->head);
+}
+
+static kas_status run_generations(tuner *t, const char *cache_dir)
+{
+    kas_compiler *compiler = NULL;
+    kas_status status;
+    KAS_TRY_GOTO(kas_compiler_open(kas_device_get_info(t->device)->arch, cache_dir, &compiler),
+                 done);
+    KAS_TRY_GOTO(compile(t, compiler, 0, 0, &t->module[0]), done);
+    KAS_TRY_GOTO(
+        kas_tune_stand_make(t->device, t->machine, t->version[0], t->options->seed, &t->stand),
+        done);
+    for (int g = 0; g < GENERATIONS; g++) {
+        KAS_TRY_GOTO(rank_trials(t, g), done);
+        KAS_TRY_GOTO(compile(t, compiler, 1 + g * BEST, (g + 1) * BEST, &t->module[1 + g]), done);
+        if (t->options->begin)
+            t->options->begin(t->options->quiet);
+        KAS_TRY_GOTO(time_generation(t, g), done);
+    }
+    for (int i = 0; i < t->out->launches; i++) {
+        kas_tuned_launch *launch = &t->out->launch[i];
+        const search *s = &t->search[i];
+        if (!s->open)
+            continue;
+        KAS_TRY_GOTO(confirm(t, i), done);
+        KAS_TRY_GOTO(kas_tune_keep(t->options, launch_of(t->version[0], i)->record,
+                                   kas_buf_text(&t->head), launch,
+                                   launch->kept ? s->trial[s->best].steps : NULL),
+                     done);
+    }
+    status = KAS_OK;
+done:
+    kas_compiler_close(compiler);
+    return status;
+}
+
+/* Epilogues are no part of the file: `check --schedule` has none. */
+static kas_status make_result(tuner *t)
+{
+    kas_buf file = {0};
+    kas_buf_puts(&file, kas_buf_text(&t->head));
+    for (int i = 0; i < t->version[0]->forwards + t->version[0]->backwards; i++) {
+        const search *s = &t->search[i];
+        const kas_tuned_launch *launch = &t->out->launch[i];
+        if (launch->kept)
+            kas_buf_printf(&file, "kernel %s\n%s", launch->name, s->trial[s->best].steps);
+    }
+    kas_status status = kas_buf_status(&file);
+    if (status == KAS_OK && !(t->out->file = strdup(kas_buf_text(&file))))
+        status = no_memory();
+    kas_buf_free(&file);
+    return status;
 }
 
 static void free_tuner(tuner *t)
 {
-    for (int i = 0; t->memory && i < t->version[0]->buffers; i++)
-        kas_mem_free(t->device, t->memory[i]);
-    for (int i = 0; t->best && i < t->out->launches; i++)
+    if (t->stand.device)
+        kas_tune_stand_free(&t->stand);
+    for (int i = 0; t->search && i < t->out->launches; i++)
         for (int v = 0; v < VERSIONS; v++)
-            free(t->best[i][v].text);
-    kas_timer_free(t->timer);
-    kas_module_free(t->module);
+            free(t->search[i].trial[v].steps);
+    for (int g = 0; g <= GENERATIONS; g++)
+        kas_module_free(t->module[g]);
     for (int v = 0; v < VERSIONS; v++)
         kas_program_free(t->version[v]);
-    free(t->memory);
-    free(t->best);
+    kas_buf_free(&t->head);
+    free(t->search);
 }
 
 kas_status kas_tune(kas_device *device, const kas_machine *machine, const char *cache_dir,
-                    const kas_kernel *kernel, const kas_target *target, const kas_binding *binding,
-                    const kas_tune_options *options, kas_tuned *out)
+                    const kas_programs *programs, int p, const kas_tune_options *options,
+                    kas_tuned *out)
 {
     tuner t = {.device = device,
                .machine = machine,
-               .kernel = kernel,
-               .target = target,
-               .binding = binding,
+               .programs = programs,
+               .p = p,
                .options = options,
                .out = out};
-    kas_status status;
+    bool any = false;
     *out = (kas_tuned){0};
-    KAS_TRY_GOTO(count_launches(&t), done);
-    KAS_TRY_GOTO(rank_trials(&t), done);
-    KAS_TRY_GOTO(compile_versions(&t, cache_dir), done);
-    KAS_TRY_GOTO(make_memory(&t), done);
-    KAS_TRY_GOTO(kas_timer_create(device, &t.timer), done);
-    status = tune_launches(&t);
-done:
+    kas_status status = open_search(&t, &any);
+    if (status == KAS_OK && any)
+        status = run_generations(&t, cache_dir);
+    if (status == KAS_OK)
+        status = make_result(&t);
     free_tuner(&t);
     if (status != KAS_OK)
         kas_tuned_free(out);

@@ -1,50 +1,59 @@
-/* Searches schedules of one kernel's program on a device.
+/* Searches schedules of a program's launches on a device.
  *
- * Schedules are drawn at random around the default (jit/schedule/vary.h). The machine model ranks
- * them, for each launch of the program by itself, because launches have schedules of their own. The
- * few that it likes best are compiled in one text with the default and timed in turns with it, each
- * launch by itself, on random data. The best of many timings is biased, so the winner of a launch
- * is timed again beside the default, in turns, and kept only where the interval from the 10th to
- * the 90th percentile of their ratio leaves out 1. Data stay in the caches, as between the launches
- * of a piece (program.h). Times are those of kas_plan_seconds: on one thread of the CPU the
- * processor time, which other work on the machine disturbs least. Other folders include this
- * header. */
+ * Schedules evolve in a few generations, each launch by itself: variants of the fastest one so far,
+ * first of the default (jit/schedule/vary.h), are ranked by the machine model times a factor that
+ * the timings of this launch have taught (learned.h). The few that rank first are compiled in one
+ * text and timed in turns with the default, on random data that stay in the caches, as between the
+ * launches of a piece (program.h).
+ *
+ * The best of many timings is biased, so the winner is timed again beside the default, in turns,
+ * and kept only where the interval from the 10th to the 90th percentile of their ratio leaves out 1;
+ * once with data in the caches, and once more with caches swept, where it must not be slower. A time
+ * below the launch's floor is an error of the clock or of the machine model; it counts for nothing,
+ * and a warning says so. Times are those of kas_plan_seconds: on one thread of the CPU the processor
+ * time, which other work on the machine disturbs least.
+ *
+ * What was found is kept by launch (jit/tuned.h) and found again without timing. Other folders
+ * include this header. */
 #ifndef KAS_TUNE_TUNE_H
 #define KAS_TUNE_TUNE_H
 
 #include "host/predict/machine.h"
-#include "jit/ir/program.h"
+#include "jit/programs.h"
 
-enum { KAS_TUNE_BEST = 4 /* schedules of a launch that are compiled, beside the default */ };
+enum { KAS_TUNE_TRIALS = 192 /* that a user gets who says nothing */ };
 
 typedef struct kas_tune_options {
-    const char *layer; /* in the file that is written */
-    int batch, trials; /* trials: schedules that the model ranks */
-    bool training;
-    kas_dtype dtype;
+    int trials; /* schedules of a launch that the model ranks, in all generations together */
     uint64_t seed;
+    const char *folder;         /* of the device's records */
+    const char *pins;           /* of a study's records, which come first; NULL: none */
+    bool again;                 /* records in `folder` are not looked at, and replaced */
+    void (*begin)(void *quiet); /* called before anything is timed, as in kas_device_set_quiet */
+    void *quiet;
 } kas_tune_options;
 
-/* What became of a launch. Seconds and ratio (tuned by default) are those of the second timing;
- * where nothing beat the default in the first one, there is no second and the ratio is 1. */
+/* What became of a launch. Seconds and ratio (tuned by default) are those of the second timing, with
+ * data in the caches; where nothing beat the default in the first one, there is no second and the
+ * ratio is 1. */
 typedef struct kas_tuned_launch {
     char name[16];                       /* of its kernel: f0, b3, ... */
     double seconds;                      /* by default */
     double ratio, ratio_low, ratio_high; /* median, 10th and 90th percentile */
-    int tried;                           /* schedules that were compiled */
-    bool kept;
+    int tried;                           /* schedules that were timed; 0: it was known */
+    bool kept, known;
 } kas_tuned_launch;
 
 typedef struct kas_tuned {
-    kas_tuned_launch *launch; /* [launches] of both passes */
+    kas_tuned_launch *launch; /* [launches] of both passes, then epilogues */
     int launches;
-    char *file; /* the schedules that were kept, as a schedule file */
+    char *file; /* the schedules that were kept of both passes, as a schedule file */
 } kas_tuned;
 
-/* Tunes a kernel's program at one target. The caller frees *out with kas_tuned_free. */
+/* Tunes program number p. The caller frees *out with kas_tuned_free. */
 kas_status kas_tune(kas_device *device, const kas_machine *machine, const char *cache_dir,
-                    const kas_kernel *kernel, const kas_target *target, const kas_binding *binding,
-                    const kas_tune_options *options, kas_tuned *out);
+                    const kas_programs *programs, int p, const kas_tune_options *options,
+                    kas_tuned *out);
 void kas_tuned_free(kas_tuned *tuned);
 
 #endif

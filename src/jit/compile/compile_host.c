@@ -140,6 +140,8 @@ static void add_flags(const kas_compiler *compiler, char **argv, int *n)
         argv[(*n)++] = (char *)orders[1];
     else if (strcmp(compiler->arch, "cpu+order2") == 0)
         argv[(*n)++] = (char *)orders[2];
+    if (strcmp(compiler->arch, "cpu+apart") == 0)
+        argv[(*n)++] = (char *)"-ffp-contract=off";
     argv[(*n)++] = (char *)"-fPIC";
     argv[(*n)++] = (char *)"-w"; /* generated text: only errors are useful in the log */
 }
@@ -347,7 +349,7 @@ kas_status kas_compile_host_open(kas_compiler *compiler)
 {
     char temporary[4200];
     if (strcmp(compiler->arch, "cpu") != 0 && strcmp(compiler->arch, "cpu+order1") != 0 &&
-        strcmp(compiler->arch, "cpu+order2") != 0)
+        strcmp(compiler->arch, "cpu+order2") != 0 && strcmp(compiler->arch, "cpu+apart") != 0)
         return kas_fail(KAS_USAGE, "architecture \"%s\": expected \"cpu\" or \"sm_NN\"",
                         compiler->arch);
     compiler->build = build;

@@ -4,35 +4,6 @@
 
 #include <stdio.h>
 
-typedef struct taps {
-    kas_emitter *emitter;
-    int var;
-    bool slide;
-} taps;
-
-static void see_load(void *context, kas_ex x, const kas_ex_node *node)
-{
-    taps *t = context;
-    (void)x;
-    if (node->kind == KAS_EX_LOAD)
-        t->slide |= kas_nest_slides_along(t->emitter->ir, t->emitter->nest, node->ix, t->var);
-}
-
-/* Puts the taps along which the windows slide last: these loops are unrolled first, and neighbours
- * share what they load in unrolled turns. */
-static void order_taps(kas_emitter *e, kas_ex body, int *var, int vars)
-{
-    for (int i = 0; i + 1 < vars; i++) {
-        taps t = {.emitter = e, .var = var[i]};
-        /* When memory is exhausted, a later step fails and says so. */
-        if (kas_ex_visit(e->ir, body, see_load, &t) != KAS_OK || !t.slide)
-            continue;
-        var[i] = var[vars - 1];
-        var[vars - 1] = t.var;
-        return;
-    }
-}
-
 static void open_turns(kas_emitter *e)
 {
     if (e->ir->cpu) /* the loop over the lanes vectorises only around unrolled ones */
@@ -66,7 +37,7 @@ static void emit_sums(kas_emitter *e, kas_ex x)
     const char *set = wide ? "KAS_EACH(%s = %s;)" : "%s = %s;";
     snprintf(acc_text, sizeof acc_text, of, acc, turn);
     snprintf(index_text, sizeof index_text, of, index, turn);
-    order_taps(e, body, var, vars);
+    kas_nest_order_taps(e->ir, e->nest, body, var, vars);
     kas_emit_hoist(e, body, ++e->turns);
     for (int k = index; k <= acc; k++)
         declare(e, k, wide);

@@ -151,6 +151,7 @@ typedef struct kas_operation {
     double flops, bytes;                /* least cost of one launch */
     kas_accessed accessed;
     kas_effort effort;
+    char record[65]; /* the name of its tuned schedule; "": programs were not asked for schedules */
     /* CONV: x, w and y of the pass, as numbers of buffers */
     kas_conv_pass pass;
     kas_conv_desc conv;
@@ -180,6 +181,9 @@ typedef struct kas_program {
     /* The schedules of all kernels as text (schedule/sequence_text.h), where they were asked for;
      * owned */
     char *schedules;
+    /* A schedule of the file, or drawn, adds up in another order than the default one would */
+    bool other_sums;
+    int tuned; /* launches whose schedule is a tuned one */
 } kas_program;
 
 /* Decides which linear operators are loops of our own and which are a library's convolutions: by
@@ -223,9 +227,13 @@ typedef struct kas_program_options {
     int epilogues;
     /* Schedules of some kernels, in place of the default ones (schedule/schedule_file.h); NULL */
     const struct kas_schedule_file *schedule_file;
-    bool list_schedules; /* the program gets `schedules` */
-    /* Not 0: schedules of the other kernels are drawn at random by this number (schedule/vary.h) */
+    bool list_schedules; /* the program gets `schedules`, and launches the names of their records */
+    /* Not 0: schedules are drawn at random by this number, around those of the file, else around the
+     * default ones (schedule/vary.h) */
     uint64_t schedule_seed;
+    /* Folder with tuned schedules of single launches (jit/tuned.h); those of the file come first.
+     * NULL: there are none */
+    const char *tuned;
 } kas_program_options;
 
 /* Lowers a kernel at a target; kas_program_free frees the result. Returns KAS_ILLEGAL or

@@ -35,6 +35,10 @@ kas_status kas_nest_dependences(const kas_ir *ir, const kas_nest *nest, kas_depe
 /* Returns the place of the first dependence whose vector is no longer lexicographically positive
  * once variables a and b change places, and that may not be reordered; -1 where there is none. */
 int kas_dependence_reversed(const kas_dependence *list, int count, int a, int b);
+/* Appends the order in which a nest adds up its sums: nests of one kernel with equal texts add the
+ * same terms in the same order, so that they give the same bits where products and sums are rounded
+ * apart. Called when all steps are taken. */
+kas_status kas_nest_print_sums(const kas_ir *ir, const kas_nest *nest, kas_buf *out);
 /* Appends a dependence as people write it: "S2 -> S2 (=, =, <, *)". */
 void kas_dependence_print(const kas_dependence *d, kas_buf *out);
 

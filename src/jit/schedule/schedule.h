@@ -113,8 +113,10 @@ bool kas_nest_pick(const kas_ir *ir, const kas_ex_node *load, int lane, int firs
 bool kas_nest_picks(const kas_ir *ir, const kas_ex_node *load, int lane);
 bool kas_atom_has_lane(const kas_ir *ir, const kas_atom *atom, int lane);
 
-/* Returns whether windows of taps `tap` slide along the loop inside the lanes (slide.c). */
-bool kas_nest_slides_along(const kas_ir *ir, const kas_nest *nest, kas_ix ix, int tap);
+/* Puts the taps along which windows slide along the loop inside the lanes last (slide.c): these loops
+ * are unrolled first, and neighbours share what they load in unrolled turns. `var`: the reductions
+ * of `body`, outermost first. */
+void kas_nest_order_taps(const kas_ir *ir, const kas_nest *nest, kas_ex body, int *var, int vars);
 
 /* Calls `see` for each index expression of the kernel, once for each place where it stands. */
 typedef void kas_ix_visitor(void *context, const kas_ex_node *node, kas_ix ix);

@@ -83,9 +83,32 @@ double kas_nest_slide_loads(const kas_masks *m, const kas_nest *nest, kas_ix ix,
                : 1;
 }
 
-bool kas_nest_slides_along(const kas_ir *ir, const kas_nest *nest, kas_ix ix, int tap)
+typedef struct taps {
+    const kas_ir *ir;
+    const kas_nest *nest;
+    int var;
+    bool slide;
+} taps;
+
+static void see_tap(void *context, kas_ex x, const kas_ex_node *node)
 {
-    return distance(ir, ix, nest->inner, tap) > 0;
+    taps *t = context;
+    (void)x;
+    if (node->kind == KAS_EX_LOAD)
+        t->slide |= distance(t->ir, node->ix, t->nest->inner, t->var) > 0;
+}
+
+void kas_nest_order_taps(const kas_ir *ir, const kas_nest *nest, kas_ex body, int *var, int vars)
+{
+    for (int i = 0; i + 1 < vars; i++) {
+        taps t = {.ir = ir, .nest = nest, .var = var[i]};
+        /* When memory is exhausted, a later step fails and says so. */
+        if (kas_ex_visit(ir, body, see_tap, &t) != KAS_OK || !t.slide)
+            continue;
+        var[i] = var[vars - 1];
+        var[vars - 1] = t.var;
+        return;
+    }
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */

@@ -24,6 +24,7 @@ enum {
     KEY_PRECISION,
     KEY_DRY_RUN,
     KEY_TIMES,
+    KEY_TUNED,
     KEY_MACHINE
 };
 
@@ -41,6 +42,8 @@ static const struct argp_option option_list[] = {
     {"precision", KEY_PRECISION, "P", 0,
      "step, models, layers, jit, predicted: fp32 (default), tf32, bf16 or fp16", 0},
     {"passes", KEY_PASSES, NULL, 0, "step: list every pass over memory with its bytes", 0},
+    {"tuned", KEY_TUNED, NULL, 0,
+     "layers: kernels run by the schedules that kas-gpu tune found on this device", 0},
     {"times", KEY_TIMES, NULL, 0, "step: like --passes, with the time that each pass took", 0},
     {"dry-run", KEY_DRY_RUN, NULL, 0,
      "step: print the list of --passes and measure nothing; needs no device, and allows a batch of "
@@ -79,6 +82,7 @@ static const kas_cli_value values[] = {
     {KEY_PRECISION, KAS_CLI_CHOICE(bench_cli, bench.precision, kas_precision_names)},
     {KEY_DRY_RUN, KAS_CLI_FLAG(bench_cli, bench.dry_run)},
     {KEY_PASSES, KAS_CLI_FLAG(bench_cli, bench.passes)},
+    {KEY_TUNED, KAS_CLI_FLAG(bench_cli, bench.tuned)},
     {KEY_TIMES, KAS_CLI_FLAG(bench_cli, bench.times)},
     {'b', KAS_CLI_INT(bench_cli, bench.batch, 1, 65536)},
     {'k', KAS_CLI_TEXT(bench_cli, bench.kernel)},

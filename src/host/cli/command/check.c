@@ -63,9 +63,8 @@ static const struct argp_option option_list[] = {
     {"seed", 's', "S", 0, "Seed of the sampled kernels and of the inputs (default 0)", 0},
     {"nvrtc", KEY_NVRTC, 0, 0, "Also compile everything by NVRTC for sm_80 and sm_90", 0},
     {"schedule", KEY_SCHEDULE, "FILE", 0,
-     "Check one kernel with the schedules of a file that show --schedule has written, at its "
-     "layer, "
-     "batch and device, also against the bits that the default schedules give",
+     "Check one kernel with the schedules of a file that show --schedule or tune has written, at "
+     "its layer, batch and device, also against the bits that the default schedules give",
      0},
     {"precision", KEY_PRECISION, "P", 0,
      "How kernels store activations and weights: fp32 (default), bf16 or fp16", 0},
@@ -153,12 +152,18 @@ typedef struct checker {
     double ill_error, ill_rounding;   /* of ill-conditioned kernels */
     double numeric;
     kas_schedule_file schedule; /* of --schedule */
-    bool same_bits;
+    kas_schedule_bits bits;
 } checker;
 
 /* ---- one kernel ------------------------------------------------------------------------------ */
 
 static const char *const verdicts[] = {"ok", "ill-conditioned", "undecided", "failed"};
+
+static const char *const bits[] = {
+    [KAS_BITS_SAME] = "as",
+    [KAS_BITS_OTHER_SUMS] = "other than (sums have another order)",
+    [KAS_BITS_CONTRACTED] = "other than (a GPU's compiler contracts products and sums)",
+    [KAS_BITS_WRONG] = "other than (though sums have the same order)"};
 
 static void tell_verdict(const checker *c, const kas_agreement *a)
 {
@@ -171,8 +176,7 @@ static void tell_verdict(const checker *c, const kas_agreement *a)
     if (a->rounding > 0)
         printf(" (float32 rounding alone: %.1e)", a->rounding);
     if (c->o->schedule)
-        printf(", bits %s", c->same_bits ? "as by the default schedules"
-                                         : "other than by the default schedules");
+        printf(", bits %s by the default schedules", bits[c->bits]);
     printf("%s\n", a->draws > 1 ? " (inputs drawn again)" : "");
 }
 
@@ -206,7 +210,7 @@ static kas_status tell(checker *c, const char *name, const kas_target *t, const 
     kas_line_number(&line, "rounding", a->rounding);
     kas_line_bool(&line, "nan_lost", a->nan_lost);
     if (c->o->schedule)
-        kas_line_bool(&line, "same_bits", c->same_bits);
+        kas_line_bool(&line, "same_bits", c->bits == KAS_BITS_SAME);
     kas_line_text(&line, "result", verdicts[a->verdict]);
     kas_line_end(&line);
     return kas_print_buf(&line);
@@ -327,7 +331,7 @@ static kas_status check_shapes(checker *c, const kas_kernel *kernel, const char 
     options.schedule_file = c->o->schedule ? &c->schedule : NULL;
     kas_status status = c->o->schedule
                             ? kas_agree_schedule(c->device, c->compiler, kernel, s->target,
-                                                 s->binding, &options, result, &c->same_bits)
+                                                 s->binding, &options, result, &c->bits)
                             : kas_agree(c->device, c->compiler, kernel, s->target, s->binding,
                                         s->count, &options, result);
     for (int i = 0; i < s->count && status == KAS_OK; i++) {

@@ -40,6 +40,7 @@ enum {
     OPTION_LATENCY_ON,
     OPTION_LEGALITY,
     OPTION_PREFILTER,
+    OPTION_TUNE,
     OPTION_STRATEGY,
     OPTION_POPULATION,
     OPTION_TOURNAMENT,
@@ -120,6 +121,10 @@ static const struct argp_option option_list[] = {
      "Of each K proposals of like FLOPs train the one with the best score (docs/scores.md), such "
      "as "
      "naswot:4",
+     3},
+    {"tune", OPTION_TUNE, "WHOSE", 0,
+     "Search the schedules of these candidates' kernels on the device before their latency is "
+     "measured: frontier (those of finalists), none (default) or all",
      3},
     {"targets", OPTION_TARGETS, "LIST", 0,
      "Kernel sizes to replace, such as 3x3,1x1 (default: all)", 3},
@@ -303,6 +308,7 @@ static const kas_cli_value values[] = {
      {.type = KAS_FIELD_TEXT,
       .offset = offsetof(search_command, request.search.prefilter),
       .size = sizeof((search_command *)0)->request.search.prefilter}},
+    {OPTION_TUNE, KAS_CLI_CHOICE(search_command, request.search.tune, kas_tuning_names)},
     {OPTION_STORE, KAS_CLI_TEXT(search_command, request.store)},
     {OPTION_INIT, KAS_CLI_TEXT(search_command, request.init)},
     {OPTION_INIT_PARTIAL, KAS_CLI_FLAG(search_command, request.search.init_partial)},

@@ -21,6 +21,7 @@
 #include "host/score/calibrate.h"
 #include "host/study/options.h"
 #include "host/train/train.h"
+#include "jit/tuned.h"
 
 typedef struct train_cli {
     kas_cli_common common;
@@ -32,7 +33,7 @@ typedef struct train_cli {
     uint64_t seed;
     double validation;
     bool test, validation_given, dry_run, stream, init_partial, recompute;
-    bool sync_batch_norm;
+    bool sync_batch_norm, tuned;
     int read_threads, asked_ranks;
     kas_cli_ranks ranks;
     int argc;
@@ -50,7 +51,8 @@ enum {
     OPT_RECOMPUTE,
     OPT_RANKS,
     OPT_RANK_TIMEOUT,
-    OPT_SYNC_BATCH_NORM
+    OPT_SYNC_BATCH_NORM,
+    OPT_TUNED
 };
 
 static const struct argp_option option_list[] = {
@@ -87,6 +89,10 @@ static const struct argp_option option_list[] = {
      "same "
      "result (default: only where the run does not fit the device otherwise)",
      5},
+    {"tuned", OPT_TUNED, 0, 0,
+     "Run the kernels by the schedules that kas-gpu tune found on this device; sums may round in "
+     "another order",
+     5},
     {"dry-run", OPT_DRY_RUN, 0, 0, "Print the memory needed and train nothing", 5},
     {0}};
 
@@ -106,6 +112,7 @@ static const kas_cli_value values[] = {
     {OPT_RANK_TIMEOUT, KAS_CLI_NUMBER(train_cli, ranks.timeout, 0.1, 86400)},
     {OPT_SYNC_BATCH_NORM, KAS_CLI_FLAG(train_cli, sync_batch_norm)},
     {OPT_DRY_RUN, KAS_CLI_FLAG(train_cli, dry_run)},
+    {OPT_TUNED, KAS_CLI_FLAG(train_cli, tuned)},
     {OPT_INIT_PARTIAL, KAS_CLI_FLAG(train_cli, init_partial)},
     {0}};
 
@@ -132,6 +139,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             argp_error(state, "--init-partial needs --init");
         if (o->test && o->validation_given)
             argp_error(state, "--validation and --test exclude each other");
+        if (!o->kernel && o->tuned)
+            argp_error(state, "--tuned is about kernels: it needs --kernel");
         if (!o->kernel && (o->net.filter || o->net.keep.machine || o->net.budget.max_flops_ratio ||
                            o->net.budget.max_params_ratio))
             argp_error(state, "--targets, --keep-slower, --flops and --params need --kernel");
@@ -411,9 +420,10 @@ static int threads(const train_cli *o)
 static kas_status run_with(train_cli *o, const kas_dataset *dataset, const kas_net *net,
                            kas_replacement *replacement)
 {
-    const kas_model_options model = {.batch = o->recipe.batch / o->ranks.ranks,
-                                     .training = true,
-                                     .precision = (kas_precision)o->recipe.precision};
+    kas_model_options model = {.batch = o->recipe.batch / o->ranks.ranks,
+                               .training = true,
+                               .precision = (kas_precision)o->recipe.precision};
+    char tuned[4096];
     kas_device *device = NULL;
     kas_programs programs = {0};
     kas_train_options options = {.net = net,
@@ -445,6 +455,10 @@ static kas_status run_with(train_cli *o, const kas_dataset *dataset, const kas_n
     kas_status status = KAS_OK;
     if (!o->dry_run)
         KAS_TRY_GOTO(kas_device_open(o->ranks.device, threads(o), &device), out);
+    if (device && o->tuned) {
+        KAS_TRY_GOTO(kas_tuned_folder(kas_device_get_info(device), tuned), out);
+        model.tuned = tuned;
+    }
     if (replacement)
         KAS_TRY_GOTO(set_gains(o, device, &options, replacement), out);
     KAS_TRY_GOTO(kas_model_build_programs(&model, replacement,

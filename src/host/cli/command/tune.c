@@ -6,38 +6,50 @@
 
 #include "host/cli/net_options.h"
 #include "host/core/file/files.h"
+#include "host/model/model.h"
 #include "host/report/line.h"
 #include "host/report/table.h"
 #include "host/space/file/assignment.h"
+#include "host/study/options.h"
 #include "host/tune/tune.h"
+#include "jit/tuned.h"
 
 typedef struct tune_command {
     kas_cli_common common;
     kas_cli_net net;
     kas_tune_options tune;
-    const char *path, *device, *output;
+    const char *path, *device, *output, *layer;
+    int batch, precision;
     bool inference;
 } tune_command;
 
-enum { KEY_LAYER = 0x200, KEY_TRIALS, KEY_INFERENCE };
+enum { KEY_LAYER = 0x200, KEY_TRIALS, KEY_INFERENCE, KEY_PRECISION, KEY_AGAIN };
 
 static const struct argp_option option_list[] = {
     {"device", 'D', "D", 0, "auto, cpu, cuda or cuda:N (default auto)", 0},
-    {"layer", KEY_LAYER, "NAME", 0, "Tune the kernel at this layer (default: the first)", 0},
-    {"batch", 'b', "N", 0, "Images at once (default 16)", 0},
-    {"trials", KEY_TRIALS, "N", 0, "Schedules of a launch that the model ranks (default 64)", 0},
+    {"layer", KEY_LAYER, "NAME", 0, "Tune the kernel at this layer (default: at all layers)", 0},
+    {"batch", 'b', "N", 0,
+     "Images at once, as in the training or the inference that is to be faster (default 64, with "
+     "--inference 32)",
+     0},
+    {"precision", KEY_PRECISION, "P", 0, "fp32 (default), tf32, bf16 or fp16", 0},
+    {"trials", KEY_TRIALS, "N", 0, "Schedules of a launch that the model ranks (default 192)", 0},
     {"seed", 's', "S", 0, "Seed of the schedules and of the data (default 0)", 0},
     {"inference", KEY_INFERENCE, 0, 0, "The forward pass alone, without gradients", 0},
-    {"output", 'o', "FILE", 0, "Write the schedules that were kept, for check --schedule", 0},
+    {"again", KEY_AGAIN, 0, 0, "Tune what was tuned before, and keep the new result", 0},
+    {"output", 'o', "FILE", 0,
+     "With --layer: write the schedules that were kept, for check --schedule", 0},
     {0}};
 
 static const kas_cli_value values[] = {
     {'D', KAS_CLI_TEXT(tune_command, device)},
-    {KEY_LAYER, KAS_CLI_TEXT(tune_command, tune.layer)},
-    {'b', KAS_CLI_INT(tune_command, tune.batch, 1, 65536)},
+    {KEY_LAYER, KAS_CLI_TEXT(tune_command, layer)},
+    {'b', KAS_CLI_INT(tune_command, batch, 1, 65536)},
+    {KEY_PRECISION, KAS_CLI_CHOICE(tune_command, precision, kas_precision_names)},
     {KEY_TRIALS, KAS_CLI_INT(tune_command, tune.trials, 1, 100000)},
     {'s', KAS_CLI_SEED(tune_command, tune.seed)},
     {KEY_INFERENCE, KAS_CLI_FLAG(tune_command, inference)},
+    {KEY_AGAIN, KAS_CLI_FLAG(tune_command, tune.again)},
     {'o', KAS_CLI_TEXT(tune_command, output)},
     {0}};
 
@@ -57,6 +69,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (!o->path || !o->net.name)
             argp_error(state, "a kernel file and --net are needed");
+        if (o->output && !o->layer)
+            argp_error(state, "-o writes the schedules of one layer: say which --layer");
         return 0;
     default:
         return kas_cli_set(state, option_list, values, key, arg);
@@ -64,13 +78,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const char doc[] =
-    "Searches schedules of a kernel's launches on a device: the machine model ranks schedules that "
-    "are "
-    "drawn at random, the best few are compiled and timed in turns with the default, and a winner "
-    "is "
-    "kept where a second timing confirms it.\n\n"
-    "  kas-gpu tune kernels/involution.json --net resnet18 --device cpu -o s.txt\n"
-    "  kas-gpu check kernels/involution.json --net resnet18 --schedule s.txt\n"
+    "Searches schedules of a kernel's launches on a device: variants are ranked by the machine "
+    "model, corrected by what was timed; the best few are compiled and timed in turns with the "
+    "default, and a winner is kept where a second timing confirms it. What was found is kept in "
+    "the cache by launch and device, and found again without timing; --tuned of other commands "
+    "uses it.\n\n"
+    "  kas-gpu tune kernels/involution.json --net resnet18 --device cpu --batch 64\n"
+    "  kas-gpu train --kernel kernels/involution.json --net resnet18 --batch 64 --tuned ...\n"
     "\vThe ratio is the tuned time by the default's, below 1 is faster, with its 10th and 90th "
     "percentile over the turns of the second timing. On the CPU, --threads 1 times in processor "
     "time, which other work on the machine disturbs least.";
@@ -93,6 +107,7 @@ static kas_status print_json(const kas_tuned *t, const char *layer)
         kas_line_number(&out, "ratio_low", l->ratio_low);
         kas_line_number(&out, "ratio_high", l->ratio_high);
         kas_line_int(&out, "tried", l->tried);
+        kas_line_bool(&out, "known", l->known);
         kas_line_bool(&out, "kept", l->kept);
         kas_line_end(&out);
     }
@@ -116,7 +131,10 @@ static kas_status print_text(const kas_tuned *t, const char *layer)
         after += l->seconds * (l->kept ? l->ratio : 1);
         kas_table_cell(table, "%s", l->name);
         kas_table_cell(table, "%s", kas_human_seconds(l->seconds, human));
-        kas_table_cell(table, "%d", l->tried);
+        if (l->known)
+            kas_table_cell(table, "known");
+        else
+            kas_table_cell(table, "%d", l->tried);
         kas_table_cell(table, "%.2f", l->ratio);
         kas_table_cell(table, "%.2f to %.2f", l->ratio_low, l->ratio_high);
         kas_table_cell(table, "%s", l->kept ? "kept" : "default stays");
@@ -136,10 +154,11 @@ static kas_status print_text(const kas_tuned *t, const char *layer)
 typedef struct session {
     kas_net *net;
     kas_target *targets;
-    int count, layer;
+    int count;
     kas_replacement fit;
     kas_device *device;
-    kas_tuned tuned;
+    kas_programs programs;
+    char folder[4096];
 } session;
 
 static kas_status open_session(tune_command *o, session *s)
@@ -152,29 +171,61 @@ static kas_status open_session(tune_command *o, session *s)
     kas_assignment_free(&kernels);
     if (status != KAS_OK)
         return kas_fail_context(KAS_BAD_INPUT, "%s does not fit %s", o->path, s->net->file);
-    while (o->tune.layer && s->layer < s->count &&
-           strcmp(s->targets[s->layer].name, o->tune.layer) != 0)
-        s->layer++;
-    if (s->layer == s->count || !kas_replacement_kernel(&s->fit, s->layer))
-        return kas_fail(KAS_USAGE, "--layer %s: no such replaced convolution in %s",
-                        o->tune.layer ? o->tune.layer : s->targets[0].name, s->net->file);
-    o->tune.layer = s->targets[s->layer].name;
-    return kas_device_open(o->device, o->common.threads, &s->device);
+    KAS_TRY(kas_device_open(o->device, o->common.threads, &s->device));
+    KAS_TRY(kas_tuned_folder(kas_device_get_info(s->device), s->folder));
+    o->tune.folder = s->folder;
+    const kas_model_options options = {.batch = o->batch       ? o->batch
+                                                : o->inference ? KAS_LATENCY_BATCH
+                                                               : kas_recipe_default().batch,
+                                       .training = !o->inference,
+                                       .precision = (kas_precision)o->precision};
+    return kas_model_build_programs(&options, &s->fit, kas_device_get_info(s->device)->arch,
+                                    &s->programs);
+}
+
+/* Finds the program of --layer; all of them without it: *first to *last - 1. */
+static kas_status find_programs(const tune_command *o, const session *s, int *first, int *last)
+{
+    int t = 0;
+    *first = 0;
+    *last = s->programs.count;
+    if (!o->layer)
+        return KAS_OK;
+    while (t < s->count && strcmp(s->targets[t].name, o->layer) != 0)
+        t++;
+    if (t == s->count || s->programs.program_of[t] < 0)
+        return kas_fail(KAS_USAGE, "--layer %s: no such replaced convolution in %s", o->layer,
+                        s->net->file);
+    *first = s->programs.program_of[t];
+    *last = *first + 1;
+    return KAS_OK;
+}
+
+static kas_status tune_one(const tune_command *o, const session *s, const kas_machine *machine,
+                           int p)
+{
+    kas_tuned tuned;
+    const char *layer = o->layer ? o->layer : s->targets[kas_programs_target(&s->programs, p)].name;
+    KAS_TRY(kas_tune(s->device, machine, NULL, &s->programs, p, &o->tune, &tuned));
+    kas_status status = (o->common.json ? print_json : print_text)(&tuned, layer);
+    if (status == KAS_OK && o->output)
+        status = kas_file_write_atomic(o->output, tuned.file, strlen(tuned.file));
+    kas_tuned_free(&tuned);
+    return status;
 }
 
 static kas_status tune(tune_command *o, session *s)
 {
     kas_machine machine;
+    int first, last;
     KAS_TRY(open_session(o, s));
+    KAS_TRY(find_programs(o, s, &first, &last));
     KAS_TRY(kas_machine_of(kas_device_get_info(s->device), &machine));
     if (o->output)
         KAS_TRY(kas_file_check_writable(o->output));
-    KAS_TRY(kas_tune(s->device, &machine, NULL, kas_replacement_kernel(&s->fit, s->layer),
-                     &s->targets[s->layer], &s->fit.solution.binding[s->layer], &o->tune,
-                     &s->tuned));
-    KAS_TRY((o->common.json ? print_json : print_text)(&s->tuned, o->tune.layer));
-    return o->output ? kas_file_write_atomic(o->output, s->tuned.file, strlen(s->tuned.file))
-                     : KAS_OK;
+    for (int p = first; p < last; p++)
+        KAS_TRY(tune_one(o, s, &machine, p));
+    return KAS_OK;
 }
 
 static kas_status run(int argc, char **argv)
@@ -183,15 +234,14 @@ static kas_status run(int argc, char **argv)
         {&kas_cli_net_argp, 0, NULL, 0}, {&kas_cli_common_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {option_list, parse, "KERNEL.json", doc, children, 0, 0};
     tune_command o = {
-        .net = kas_cli_net_defaults(), .tune = {.batch = 16, .trials = 64}, .device = "auto"};
+        .net = kas_cli_net_defaults(), .tune = {.trials = KAS_TUNE_TRIALS}, .device = "auto"};
     session s = {0};
     bool done;
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
     if (done)
         return KAS_OK;
-    o.tune.training = !o.inference;
     const kas_status status = tune(&o, &s);
-    kas_tuned_free(&s.tuned);
+    kas_programs_free(&s.programs);
     kas_replacement_free(&s.fit);
     kas_device_close(s.device);
     free(s.targets);

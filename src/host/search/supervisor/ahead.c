@@ -63,7 +63,7 @@ static kas_status compile_stages(const workshop *w, const kas_replacement *repla
         if (stage == KAS_STAGE_IMITATION && !w->options.imitate)
             continue;
         KAS_TRY(kas_stage_build(replacement, &w->options, (kas_stage)stage,
-                                kas_compiler_arch(w->compiler), &programs));
+                                kas_compiler_arch(w->compiler), NULL, &programs));
         const kas_status status =
             kas_programs_compile(&programs, w->compiler, w->threads, NULL, NULL, &stats);
         kas_programs_free(&programs);

@@ -17,6 +17,8 @@
 #include "host/train/checkpoint.h"
 #include "host/train/digest.h"
 #include "host/train/imitate.h"
+#include "host/tune/tune.h"
+#include "jit/tuned.h"
 
 /* What the slots of a worker share, and only read. */
 typedef struct worker_state {
@@ -102,13 +104,18 @@ typedef struct run {
     kas_outcome *out;
 } run;
 
-/* Lowers the candidate for what follows. */
-static kas_status build(run *r, kas_stage stage)
+static kas_status build_with(run *r, kas_stage stage, const char *tuned)
 {
     const slot_state *mine = r->mine;
     kas_programs_free(&r->programs);
     return kas_stage_build(r->replacement, &mine->shared->options, stage,
-                           kas_device_get_info(mine->device)->arch, &r->programs);
+                           kas_device_get_info(mine->device)->arch, tuned, &r->programs);
+}
+
+/* Lowers the candidate for what follows. */
+static kas_status build(run *r, kas_stage stage)
+{
+    return build_with(r, stage, NULL);
 }
 
 /* Adds to what the item waited for compilers. */
@@ -215,6 +222,43 @@ static kas_status time_in_turns(run *r, int turns, double most_seconds)
     return KAS_OK;
 }
 
+/* Whether the item's schedules are searched. Trainings keep the default ones: their bits depend on
+ * no measurement. */
+static bool is_tuned(const run *r)
+{
+    const int whose = r->mine->shared->options.tune;
+    return r->replacement &&
+           (whose == KAS_TUNE_ALL ||
+            (whose == KAS_TUNE_FRONTIER && (r->task->kind == KAS_WORK_TURNS || is_final(r->task))));
+}
+
+/* Searches the schedules of the inference's launches, or takes those that the study has, and lowers
+ * the candidate with them. */
+static kas_status tune(run *r, bool *go_on)
+{
+    const kas_device_info *info = kas_device_get_info(r->mine->device);
+    char folder[4096];
+    kas_machine machine;
+    kas_tune_options options = {.trials = KAS_TUNE_TRIALS,
+                                .seed = r->mine->shared->options.seed,
+                                .folder = folder,
+                                .pins = getenv("KAS_SCHEDULE_PINS"),
+                                .begin = be_alone,
+                                .quiet = r->slot};
+    KAS_TRY(kas_tuned_folder(info, folder));
+    KAS_TRY(kas_machine_of(info, &machine));
+    for (int p = 0; p < r->programs.count; p++) {
+        kas_tuned tuned;
+        *go_on = enter(r, "tuning");
+        if (!*go_on)
+            return KAS_OK;
+        KAS_TRY(kas_tune(r->mine->device, &machine, NULL, &r->programs, p, &options, &tuned));
+        kas_slot_end_alone(r->slot);
+        kas_tuned_free(&tuned);
+    }
+    return build_with(r, KAS_STAGE_LATENCY, options.pins ? options.pins : folder);
+}
+
 static kas_status measure(run *r, bool *go_on)
 {
     enum { TURNS = 10 };
@@ -223,13 +267,17 @@ static kas_status measure(run *r, bool *go_on)
     const kas_measured *measured = &r->out->measured;
     /* The programs of the calibration are of inference in float32. */
     const bool serve =
-        r->programs.count && options->recipe.precision == KAS_PRECISION_FP32 &&
+        r->programs.count && !is_tuned(r) && options->recipe.precision == KAS_PRECISION_FP32 &&
         (kas_programs_take_gains(&r->programs) || !kas_replacement_scales(r->replacement));
     *go_on = enter(r, "measuring");
     if (!*go_on)
         return KAS_OK;
     if (!serve)
         KAS_TRY(build(r, KAS_STAGE_LATENCY));
+    if (is_tuned(r))
+        KAS_TRY(tune(r, go_on));
+    if (!*go_on)
+        return KAS_OK;
     KAS_TRY(time_in_turns(r, TURNS, most_seconds));
     kas_verdict verdict = kas_slot_measured(r->slot, measured);
     *go_on = verdict == KAS_CONTINUE;
@@ -251,9 +299,14 @@ static kas_status take_turns(run *r)
 {
     enum { TURNS = 30 };
     const double most_seconds = 5;
-    if (!enter(r, "measuring in turns"))
+    bool go_on = enter(r, "measuring in turns");
+    if (!go_on)
         return KAS_OK;
     KAS_TRY(build(r, KAS_STAGE_LATENCY));
+    if (is_tuned(r))
+        KAS_TRY(tune(r, &go_on));
+    if (!go_on)
+        return KAS_OK;
     KAS_TRY(time_in_turns(r, TURNS, most_seconds));
     r->out->state = KAS_WORK_FINISHED;
     return KAS_OK;

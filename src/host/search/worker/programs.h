@@ -17,8 +17,10 @@ typedef enum kas_stage {
     KAS_STAGES
 } kas_stage;
 
-/* Lowers what the stage asks for on `device` (as kas_linear_policy_of has it). */
+/* Lowers what the stage asks for on `device` (as kas_linear_policy_of has it). `tuned`: folder of
+ * tuned schedules (jit/tuned.h), or NULL. */
 kas_status kas_stage_build(const kas_replacement *replacement, const kas_search_options *options,
-                           kas_stage stage, const char *device, kas_programs *out);
+                           kas_stage stage, const char *device, const char *tuned,
+                           kas_programs *out);
 
 #endif

@@ -1,0 +1,65 @@
+#include "host/tune/record.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/core/log.h"
+#include "jit/tuned.h"
+
+static const char *const figures = "# %lf s by default; tuned %lf of it, %lf to %lf";
+
+static kas_status read(const char *folder, const char *record, kas_tuned_launch *launch,
+                       char **steps, kas_buf *text)
+{
+    kas_schedule_file *file = calloc(1, sizeof *file);
+    if (!file)
+        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was tuned");
+    kas_status status = kas_tuned_read(folder, record, file, &launch->known);
+    if (status == KAS_OK && launch->known) {
+        kas_buf_puts(text, kas_buf_text(&file->text));
+        launch->kept = file->kernels > 0;
+        launch->ratio = launch->ratio_low = launch->ratio_high = 1;
+        sscanf(kas_buf_text(text), figures, &launch->seconds, &launch->ratio, &launch->ratio_low,
+               &launch->ratio_high); /* a record that a user wrote may have none */
+        if (launch->kept && !(*steps = strdup(kas_buf_text(text) + file->kernel[0].text)))
+            status = kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was tuned");
+        kas_schedule_file_free(file);
+    }
+    free(file);
+    return status;
+}
+
+kas_status kas_tune_find(const kas_tune_options *options, const char *record,
+                         kas_tuned_launch *launch, char **steps)
+{
+    kas_buf text = {0};
+    kas_status status = KAS_OK;
+    if (options->pins)
+        status = read(options->pins, record, launch, steps, &text);
+    if (status == KAS_OK && !launch->known && !options->again) {
+        status = read(options->folder, record, launch, steps, &text);
+        if (status == KAS_OK && launch->known && options->pins)
+            status = kas_tuned_write(options->pins, record, kas_buf_text(&text), false);
+    }
+    kas_buf_free(&text);
+    return status;
+}
+
+kas_status kas_tune_keep(const kas_tune_options *options, const char *record, const char *head,
+                         const kas_tuned_launch *launch, const char *steps)
+{
+    kas_buf text = {0};
+    kas_buf_printf(&text, "# %.4g s by default; tuned %.4g of it, %.4g to %.4g\n%s",
+                   launch->seconds, launch->ratio, launch->ratio_low, launch->ratio_high, head);
+    if (steps)
+        kas_buf_printf(&text, "kernel %s\n%s", launch->name, steps);
+    kas_status status = kas_buf_status(&text);
+    if (status == KAS_OK &&
+        kas_tuned_write(options->folder, record, kas_buf_text(&text), options->again) != KAS_OK)
+        kas_warn("a tuned schedule cannot be kept: %s", kas_error());
+    if (status == KAS_OK && options->pins)
+        status = kas_tuned_write(options->pins, record, kas_buf_text(&text), false);
+    kas_buf_free(&text);
+    return status;
+}

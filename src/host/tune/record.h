@@ -1,0 +1,16 @@
+/* Records of tuned launches (jit/tuned.h) as the tuner writes and finds them. Internal to tune. */
+#ifndef KAS_TUNE_RECORD_H
+#define KAS_TUNE_RECORD_H
+
+#include "host/tune/tune.h"
+
+/* Looks a record up, first among the pins, where it is put if it was in the folder. launch->known
+ * says whether there is one, and *steps gets its steps; the caller frees them. */
+kas_status kas_tune_find(const kas_tune_options *options, const char *record,
+                         kas_tuned_launch *launch, char **steps);
+/* Keeps what was found. `head`: of the schedule file; `steps`: NULL where the default stays. A
+ * folder that cannot be written costs time only; pins must be written. */
+kas_status kas_tune_keep(const kas_tune_options *options, const char *record, const char *head,
+                         const kas_tuned_launch *launch, const char *steps);
+
+#endif

@@ -1,0 +1,94 @@
+#include "jit/tuned.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/core/file/private.h"
+#include "host/core/log.h"
+#include "host/core/sha256.h"
+#include "jit/compile/cache.h"
+
+enum { FORMAT = 1 }; /* part of every name: raised when steps get another meaning */
+
+void kas_tuned_name(bool cpu, kas_dtype dtype, const kas_nest *nest, const char *text,
+                    char name[65])
+{
+    kas_buf all = {0};
+    kas_buf_printf(&all, "schedule %d.%d|%s|%d|%u %u %u|%u %u %u|%s", KAS_CACHE_FORMAT, FORMAT,
+                   cpu ? "cpu" : "cuda", dtype, nest->grid[0], nest->grid[1], nest->grid[2],
+                   nest->block[0], nest->block[1], nest->block[2], text);
+    kas_sha256_hex(kas_buf_text(&all), all.size, name);
+    kas_buf_free(&all);
+}
+
+kas_status kas_tuned_read(const char *folder, const char *name, kas_schedule_file *out, bool *found)
+{
+    char path[4096];
+    kas_buf text = {0};
+    KAS_TRY(kas_cache_shared_path(folder, name, "schedule", path));
+    kas_status status = kas_cache_read(path, &text, found);
+    if (status == KAS_OK && *found) {
+        status = kas_schedule_file_parse("tuned schedule", kas_buf_text(&text), out);
+        if (status == KAS_BAD_INPUT) {
+            kas_warn("%s: %s; the launch has its default schedule", path, kas_error());
+            status = KAS_OK;
+            *found = false;
+        }
+        if (status != KAS_OK || !*found)
+            kas_schedule_file_free(out);
+    }
+    kas_buf_free(&text);
+    return status;
+}
+
+kas_status kas_tuned_take(kas_ir *ir, const kas_nest *open, const char *folder,
+                          const kas_operation *op, kas_schedule *out, int *taken)
+{
+    kas_nest complete = *open;
+    kas_schedule tuned;
+    bool found;
+    kas_schedule_file *file = calloc(1, sizeof *file);
+    if (!file)
+        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+    kas_status status = kas_tuned_read(folder, op->record, file, &found);
+    if (status != KAS_OK || !found)
+        goto done;
+    if (file->kernels > 0)
+        status = kas_schedule_file_steps(ir, open, file, 0, &tuned);
+    if (status == KAS_OK && file->kernels > 0)
+        status = kas_schedule_apply(ir, &tuned, &complete);
+    if (status == KAS_OK && file->kernels > 0) {
+        *out = tuned;
+        ++*taken;
+    } else if (status == KAS_ILLEGAL || status == KAS_BAD_INPUT) {
+        kas_warn("the tuned schedule %.12s of %s: %s; the launch has its default schedule",
+                 op->record, op->function, kas_error());
+        status = KAS_OK;
+    }
+    kas_schedule_file_free(file);
+done:
+    free(file);
+    return status;
+}
+
+kas_status kas_tuned_write(const char *folder, const char *name, const char *text, bool replace)
+{
+    char path[4096];
+    bool existed;
+    KAS_TRY(kas_cache_shared_path(folder, name, "schedule", path));
+    return replace ? kas_cache_write(path, text, strlen(text))
+                   : kas_cache_write_new(path, text, strlen(text), &existed);
+}
+
+kas_status kas_tuned_folder(const kas_device_info *info, char folder[4096])
+{
+    char cache[4096], device[sizeof info->name];
+    KAS_TRY(kas_cache_dir(cache));
+    for (size_t i = 0; i < sizeof device; i++)
+        device[i] = info->name[i] && !isalnum((unsigned char)info->name[i]) ? '-' : info->name[i];
+    if (snprintf(folder, 4096, "%s/schedules/%s", cache, device) >= 4096)
+        return kas_fail(KAS_FAILURE, "%s: the cache folder's path is too long", cache);
+    return KAS_OK;
+}
