@@ -180,8 +180,8 @@ static kas_status name_record(builder *b, const kas_nest *plain, kas_operation *
     return status;
 }
 
-/* Chooses a kernel's schedule: that of the schedule file, of the tuned ones, or the default; then,
- * with a seed, another one near it. */
+/* Chooses a kernel's schedule: that of the schedule file, a tuned one, one that is drawn, or the
+ * default. */
 static kas_status choose_schedule(builder *b, const kas_nest *open, const kas_nest *plain, int k,
                                   uint64_t tensor, kas_operation *op, kas_schedule *out)
 {
@@ -194,8 +194,9 @@ static kas_status choose_schedule(builder *b, const kas_nest *open, const kas_ne
         KAS_TRY(kas_schedule_file_steps(&b->ir, open, o->schedule_file, k, out));
     else if (o->tuned)
         KAS_TRY(kas_tuned_take(&b->ir, open, o->tuned, op, out, &b->program->tuned));
-    const kas_schedule from = *out;
-    return o->schedule_seed ? kas_schedule_vary(&b->ir, open, &from, &rng, out) : KAS_OK;
+    else if (o->schedule_seed)
+        KAS_TRY(kas_schedule_vary(&b->ir, open, &rng, out));
+    return KAS_OK;
 }
 
 static kas_status schedule_kernel(builder *b, int tensor, kas_ex value, kas_operation *op,

@@ -72,7 +72,7 @@ static void remove_source(const kas_export_options *o)
 static kas_status make_source(const kas_export_options *o, bool *made)
 {
     kas_buf source = {0};
-    kas_status status = kas_export_source(&o->net, &source);
+    kas_status status = kas_export_source(&o->net, o->tuned_on, &source);
     *made = status == KAS_OK;
     if (status == KAS_OK) {
         status = write_source(o, &source);

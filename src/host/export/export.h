@@ -18,6 +18,7 @@
 #ifndef KAS_EXPORT_EXPORT_H
 #define KAS_EXPORT_EXPORT_H
 
+#include "host/device/device.h"
 #include "host/export/python.h"
 
 typedef struct kas_export_options {
@@ -29,6 +30,9 @@ typedef struct kas_export_options {
     const char *weights_note; /* for the README: where the weights come from */
     const char *facts;        /* more lines for the README (Markdown), or NULL */
     uint64_t seed;
+    /* The source is that of this device, with the schedules that were tuned on it; NULL: the source
+     * is the common one, with the default schedules */
+    const kas_device_info *tuned_on;
 } kas_export_options;
 
 /* Writes the folder. Fails with KAS_BAD_INPUT when the weights do not fit. A kernel that the JIT
@@ -56,8 +60,10 @@ kas_status kas_export_verify_device(const kas_export_options *options, const cha
 
 /* Writes "DIR/name" to `out`. */
 kas_status kas_export_path(const char *dir, const char *name, char out[4096]);
-/* Appends the generated program text of every distinct target shape, without the prelude. */
-kas_status kas_export_source(const kas_export_net *net, kas_buf *out);
+/* Appends the generated program text of every distinct target shape, without the prelude.
+ * `tuned_on`: as in the options. */
+kas_status kas_export_source(const kas_export_net *net, const kas_device_info *tuned_on,
+                             kas_buf *out);
 /* Appends the README. `source` says that kernel.cu, kernel.c and prelude.h were written. */
 kas_status kas_export_readme(const kas_export_options *options, bool source, kas_buf *out);
 

@@ -7,7 +7,10 @@
 #include "host/predict/seconds.h"
 #include "host/train/stats.h"
 
-enum { CACHES = 4 }; /* so many times as large is what sweeps them */
+enum {
+    CACHES = 4,  /* so many times as large is what sweeps them */
+    HOPELESS = 3 /* so many times slower */
+};
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -97,7 +100,9 @@ static kas_status take_rounds(const kas_tune_stand *stand, kas_plan *const plan[
                 KAS_TRY(kas_plan_run(stand->sweep));
             KAS_TRY(kas_plan_seconds(stand->device, stand->timer, plan[way], &taken[way]));
         }
-        if (round < 0) /* the first runs are slower */
+        if (round < 0 && taken[1] > HOPELESS * taken[0])
+            rounds = 0;     /* what is so slow is timed once */
+        else if (round < 0) /* the first runs are slower */
             continue;
         KAS_TRY(kas_samples_add(&seconds[0], taken[0]));
         KAS_TRY(kas_samples_add(&seconds[1], taken[1]));

@@ -30,7 +30,7 @@ typedef struct kas_tune_ratio {
     double low, ratio, high; /* second by first: 10th percentile, median, 90th */
 } kas_tune_ratio;
 
-/* Times version[0] and version[1] in turns, `rounds` times. `repeats`: launches of a timing, which
+/* Times version[0] and version[1] in turns, `rounds` times; once where the second is hopelessly slow. `repeats`: launches of a timing, which
  * find their data in the caches; 0: one launch, which finds nothing there. */
 kas_status kas_tune_in_turns(const kas_tune_stand *stand, const kas_tune_version version[2],
                              int repeats, int rounds, kas_tune_ratio *out);

@@ -7,23 +7,19 @@
 
 #include "host/core/log.h"
 #include "host/predict/predict.h"
-#include "host/tune/learned.h"
 #include "host/tune/record.h"
 #include "host/tune/timing.h"
 #include "jit/schedule/schedule_file.h"
 
 enum {
-    GENERATIONS = 3,
-    BEST = 4,                          /* schedules of a launch that are timed in a generation */
-    VERSIONS = 1 + GENERATIONS * BEST, /* the first is the default */
+    VERSIONS = 13, /* schedules of a launch that are timed; the first is the default */
     FIRST_ROUNDS = 5,
     SECOND_ROUNDS = 15,
     MOST_REPEATS = 64 /* of a launch in one timing */
 };
 
-/* A timing is at least so long; a version must gain so much to be timed a second time; and with
- * caches swept it may be so much slower, which is noise. */
-static const double long_enough = 2e-4, worth = 0.97, swept = 1.02;
+/* A timing is at least so long; and a version must gain so much to be timed a second time. */
+static const double long_enough = 2e-4, worth = 0.97;
 
 /* A schedule of a launch. */
 typedef struct trial {
@@ -37,7 +33,6 @@ typedef struct search {
     trial trial[VERSIONS]; /* those that are timed, by version; the first is the default */
     int best;              /* the fastest version so far */
     double ratio;          /* of its time by the default's */
-    kas_learned learned;
     bool warned;
 } search;
 
@@ -50,7 +45,7 @@ typedef struct tuner {
     kas_tuned *out;
     search *search; /* [launches] */
     kas_program *version[VERSIONS];
-    kas_module *module[1 + GENERATIONS]; /* of the default, and of each generation */
+    kas_module *module;
     kas_tune_stand stand;
     kas_buf head; /* of schedule files */
 } tuner;
@@ -120,9 +115,8 @@ static double floor_of(const tuner *t, const kas_operation *op, bool cold)
 
 /* ---- ranking --------------------------------------------------------------------------------- */
 
-/* Puts a schedule among those of a generation, unless it is among them or was timed before. Takes
- * over the steps. */
-static void rank(search *s, int first, char *steps, double predicted)
+/* Puts a schedule among the best, unless it is there. Takes over the steps. */
+static void rank(search *s, char *steps, double predicted)
 {
     trial one = {steps, predicted};
     for (int v = 0; v < VERSIONS; v++)
@@ -130,7 +124,7 @@ static void rank(search *s, int first, char *steps, double predicted)
             free(steps);
             return;
         }
-    for (int v = first; v < first + BEST && one.steps; v++)
+    for (int v = 1; v < VERSIONS && one.steps; v++)
         if (!s->trial[v].steps || one.predicted < s->trial[v].predicted) {
             const trial worse = s->trial[v];
             s->trial[v] = one;
@@ -139,21 +133,23 @@ static void rank(search *s, int first, char *steps, double predicted)
     free(one.steps);
 }
 
-static kas_status parse(const tuner *t, const char *what, kas_buf *kernels, kas_schedule_file **out)
+static kas_status rank_trials(tuner *t)
 {
-    kas_buf text = {0};
-    *out = calloc(1, sizeof **out);
-    if (!*out)
-        return no_memory();
-    kas_buf_printf(&text, "%s%s", kas_buf_text(&t->head), kas_buf_text(kernels));
-    kas_status status = kas_buf_status(&text);
-    if (status == KAS_OK)
-        status = kas_buf_status(kernels);
-    if (status == KAS_OK)
-        status = kas_schedule_file_parse(what, kas_buf_text(&text), *out);
-    kas_buf_free(&text);
-    return status;
+    for (int k = 1; k <= t->options->trials; k++) {
+        kas_program *p;
+        KAS_TRY(build(t, "t", t->options->seed + (uint64_t)k, true, NULL, &p));
+        for (int i = 0; i < t->out->launches; i++) {
+            search *s = &t->search[i];
+            char *steps = s->open ? steps_of(p, t->out->launch[i].name) : NULL;
+            if (steps)
+                rank(s, steps, predict(t, launch_of(p, i)).seconds);
+        }
+        kas_program_free(p);
+    }
+    return KAS_OK;
 }
+
+/* ---- versions -------------------------------------------------------------------------------- */
 
 static void free_file(kas_schedule_file *file)
 {
@@ -162,47 +158,25 @@ static void free_file(kas_schedule_file *file)
     free(file);
 }
 
-/* Makes the file with each launch's version v, or the fastest one so far where v is -1. */
+/* Makes the schedule file with each launch's version v. */
 static kas_status make_file(const tuner *t, int v, kas_schedule_file **out)
 {
-    kas_buf kernels = {0};
+    kas_buf text = {0};
+    *out = calloc(1, sizeof **out);
+    if (!*out)
+        return no_memory();
+    kas_buf_puts(&text, kas_buf_text(&t->head));
     for (int i = 0; i < t->out->launches; i++) {
         const search *s = &t->search[i];
-        const char *steps = s->open ? s->trial[v < 0 ? s->best : v].steps : NULL;
-        if (steps)
-            kas_buf_printf(&kernels, "kernel %s\n%s", t->out->launch[i].name, steps);
+        if (s->open && s->trial[v].steps)
+            kas_buf_printf(&text, "kernel %s\n%s", t->out->launch[i].name, s->trial[v].steps);
     }
-    const kas_status status = parse(t, "schedules drawn", &kernels, out);
-    kas_buf_free(&kernels);
+    kas_status status = kas_buf_status(&text);
+    if (status == KAS_OK)
+        status = kas_schedule_file_parse("schedules drawn", kas_buf_text(&text), *out);
+    kas_buf_free(&text);
     return status;
 }
-
-/* Draws schedules around the fastest so far, and ranks them. */
-static kas_status rank_trials(tuner *t, int generation)
-{
-    const int trials = (t->options->trials + GENERATIONS - 1) / GENERATIONS;
-    kas_schedule_file *parents;
-    kas_status status = make_file(t, -1, &parents);
-    for (int k = 1; k <= trials && status == KAS_OK; k++) {
-        kas_program *p;
-        const uint64_t seed = t->options->seed + (uint64_t)(generation * trials + k);
-        status = build(t, "t", seed, true, parents, &p);
-        for (int i = 0; i < t->out->launches && status == KAS_OK; i++) {
-            search *s = &t->search[i];
-            char *steps = s->open ? steps_of(p, t->out->launch[i].name) : NULL;
-            const kas_operation *op = launch_of(p, i);
-            if (steps)
-                rank(s, 1 + generation * BEST, steps,
-                     predict(t, op).seconds * kas_learned_factor(&s->learned, op));
-        }
-        if (status == KAS_OK)
-            kas_program_free(p);
-    }
-    free_file(parents);
-    return status;
-}
-
-/* ---- versions -------------------------------------------------------------------------------- */
 
 /* Appends the texts of the launches that are searched and have a version v. */
 static void put_texts(const tuner *t, int v, kas_buf *out)
@@ -226,24 +200,25 @@ static kas_status build_version(tuner *t, int v)
     return status;
 }
 
-/* Compiles versions first to last in one text. */
-static kas_status compile(tuner *t, kas_compiler *compiler, int first, int last, kas_module **out)
+/* Compiles all versions in one text. */
+static kas_status compile(tuner *t, const char *cache_dir)
 {
     kas_buf text = {0};
     char path[4096];
+    kas_compiler *compiler = NULL;
     kas_status status = KAS_OK;
-    for (int v = first; v <= last && status == KAS_OK; v++) {
+    for (int v = 0; v < VERSIONS; v++) {
         if (v > 0)
-            status = build_version(t, v);
-        if (status == KAS_OK)
-            put_texts(t, v, &text);
+            KAS_TRY_GOTO(build_version(t, v), done);
+        put_texts(t, v, &text);
     }
-    if (status == KAS_OK)
-        status = kas_buf_status(&text);
-    if (status == KAS_OK)
-        status = kas_compile(compiler, kas_buf_text(&text), path, NULL);
-    if (status == KAS_OK)
-        status = kas_module_load(t->device, path, out);
+    KAS_TRY_GOTO(kas_buf_status(&text), done);
+    KAS_TRY_GOTO(kas_compiler_open(kas_device_get_info(t->device)->arch, cache_dir, &compiler),
+                 done);
+    KAS_TRY_GOTO(kas_compile(compiler, kas_buf_text(&text), path, NULL), done);
+    status = kas_module_load(t->device, path, &t->module);
+done:
+    kas_compiler_close(compiler);
     kas_buf_free(&text);
     return status;
 }
@@ -252,7 +227,7 @@ static kas_status compile(tuner *t, kas_compiler *compiler, int first, int last,
 
 static kas_tune_version version_of(const tuner *t, int v, int i)
 {
-    return (kas_tune_version){t->module[v ? 1 + (v - 1) / BEST : 0], launch_of(t->version[v], i)};
+    return (kas_tune_version){t->module, launch_of(t->version[v], i)};
 }
 
 /* Times version v of a launch beside the default. A time below the floor is said, once for a
@@ -276,28 +251,22 @@ static kas_status time_beside(const tuner *t, int v, int i, bool cold, int round
     return KAS_OK;
 }
 
-static kas_status time_generation(tuner *t, int generation)
+/* Finds the fastest version of a launch. */
+static kas_status time_versions(tuner *t, int i)
 {
-    for (int i = 0; i < t->out->launches; i++) {
-        search *s = &t->search[i];
-        for (int v = 1 + generation * BEST; v <= (generation + 1) * BEST; v++) {
-            kas_tune_ratio r;
-            bool sound;
-            if (!s->open || !s->trial[v].steps)
-                continue;
-            KAS_TRY(time_beside(t, v, i, false, FIRST_ROUNDS, &r, &sound));
-            t->out->launch[i].tried++;
-            t->out->launch[i].seconds = r.seconds[0];
-            if (!sound)
-                continue;
-            const kas_operation *op = launch_of(t->version[v], i);
-            kas_learned_add(&s->learned, op, r.ratio,
-                            predict(t, op).seconds / s->trial[0].predicted);
-            if (r.ratio >= s->ratio)
-                continue;
-            s->ratio = r.ratio;
-            s->best = v;
-        }
+    search *s = &t->search[i];
+    for (int v = 1; v < VERSIONS; v++) {
+        kas_tune_ratio r;
+        bool sound;
+        if (!s->trial[v].steps)
+            continue;
+        KAS_TRY(time_beside(t, v, i, false, FIRST_ROUNDS, &r, &sound));
+        t->out->launch[i].tried++;
+        t->out->launch[i].seconds = r.seconds[0];
+        if (!sound || r.ratio >= s->ratio)
+            continue;
+        s->ratio = r.ratio;
+        s->best = v;
     }
     return KAS_OK;
 }
@@ -314,7 +283,7 @@ static kas_status confirm(tuner *t, int i)
         return KAS_OK;
     KAS_TRY(time_beside(t, s->best, i, false, SECOND_ROUNDS, &warm, &sound));
     KAS_TRY(time_beside(t, s->best, i, true, SECOND_ROUNDS, &cold, &sound_cold));
-    launch->kept = sound && sound_cold && warm.high < 1 && cold.ratio < swept;
+    launch->kept = sound && sound_cold && warm.high < 1 && cold.low < 1;
     launch->seconds = warm.seconds[0];
     launch->ratio = warm.ratio;
     launch->ratio_low = warm.low;
@@ -359,38 +328,25 @@ static kas_status open_search(tuner *t, bool *any)
     return kas_buf_status(&t->head);
 }
 
-static kas_status run_generations(tuner *t, const char *cache_dir)
+static kas_status run_search(tuner *t, const char *cache_dir)
 {
-    kas_compiler *compiler = NULL;
-    kas_status status;
-    KAS_TRY_GOTO(kas_compiler_open(kas_device_get_info(t->device)->arch, cache_dir, &compiler),
-                 done);
-    KAS_TRY_GOTO(compile(t, compiler, 0, 0, &t->module[0]), done);
-    KAS_TRY_GOTO(
-        kas_tune_stand_make(t->device, t->machine, t->version[0], t->options->seed, &t->stand),
-        done);
-    for (int g = 0; g < GENERATIONS; g++) {
-        KAS_TRY_GOTO(rank_trials(t, g), done);
-        KAS_TRY_GOTO(compile(t, compiler, 1 + g * BEST, (g + 1) * BEST, &t->module[1 + g]), done);
-        if (t->options->begin)
-            t->options->begin(t->options->quiet);
-        KAS_TRY_GOTO(time_generation(t, g), done);
-    }
+    KAS_TRY(rank_trials(t));
+    KAS_TRY(compile(t, cache_dir));
+    KAS_TRY(kas_tune_stand_make(t->device, t->machine, t->version[0], t->options->seed, &t->stand));
+    if (t->options->begin)
+        t->options->begin(t->options->quiet);
     for (int i = 0; i < t->out->launches; i++) {
-        kas_tuned_launch *launch = &t->out->launch[i];
         const search *s = &t->search[i];
+        kas_tuned_launch *launch = &t->out->launch[i];
         if (!s->open)
             continue;
-        KAS_TRY_GOTO(confirm(t, i), done);
-        KAS_TRY_GOTO(kas_tune_keep(t->options, launch_of(t->version[0], i)->record,
-                                   kas_buf_text(&t->head), launch,
-                                   launch->kept ? s->trial[s->best].steps : NULL),
-                     done);
+        KAS_TRY(time_versions(t, i));
+        KAS_TRY(confirm(t, i));
+        KAS_TRY(kas_tune_keep(t->options, launch_of(t->version[0], i)->record,
+                              kas_buf_text(&t->head), launch,
+                              launch->kept ? s->trial[s->best].steps : NULL));
     }
-    status = KAS_OK;
-done:
-    kas_compiler_close(compiler);
-    return status;
+    return KAS_OK;
 }
 
 /* Epilogues are no part of the file: `check --schedule` has none. */
@@ -418,8 +374,7 @@ static void free_tuner(tuner *t)
     for (int i = 0; t->search && i < t->out->launches; i++)
         for (int v = 0; v < VERSIONS; v++)
             free(t->search[i].trial[v].steps);
-    for (int g = 0; g <= GENERATIONS; g++)
-        kas_module_free(t->module[g]);
+    kas_module_free(t->module);
     for (int v = 0; v < VERSIONS; v++)
         kas_program_free(t->version[v]);
     kas_buf_free(&t->head);
@@ -440,7 +395,7 @@ kas_status kas_tune(kas_device *device, const kas_machine *machine, const char *
     *out = (kas_tuned){0};
     kas_status status = open_search(&t, &any);
     if (status == KAS_OK && any)
-        status = run_generations(&t, cache_dir);
+        status = run_search(&t, cache_dir);
     if (status == KAS_OK)
         status = make_result(&t);
     free_tuner(&t);

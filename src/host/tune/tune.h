@@ -1,17 +1,18 @@
 /* Searches schedules of a program's launches on a device.
  *
- * Schedules evolve in a few generations, each launch by itself: variants of the fastest one so far,
- * first of the default (jit/schedule/vary.h), are ranked by the machine model times a factor that
- * the timings of this launch have taught (learned.h). The few that rank first are compiled in one
- * text and timed in turns with the default, on random data that stay in the caches, as between the
- * launches of a piece (program.h).
+ * Schedules are drawn at random, half of them around the default (jit/schedule/vary.h). The machine
+ * model ranks them, for each launch by itself, because launches have schedules of their own. The
+ * few that it likes best are compiled in one text with the default and timed in turns with it, on
+ * random data that stay in the caches, as between the launches of a piece (program.h). (Evolution in
+ * generations, and a model that learns from the timings of a launch, found no better schedules with
+ * as many timings: bench/results.)
  *
  * The best of many timings is biased, so the winner is timed again beside the default, in turns,
- * and kept only where the interval from the 10th to the 90th percentile of their ratio leaves out 1;
- * once with data in the caches, and once more with caches swept, where it must not be slower. A time
- * below the launch's floor is an error of the clock or of the machine model; it counts for nothing,
- * and a warning says so. Times are those of kas_plan_seconds: on one thread of the CPU the processor
- * time, which other work on the machine disturbs least.
+ * and kept only where the interval from the 10th to the 90th percentile of their ratio leaves out 1.
+ * With caches swept its interval must not lie above 1. A time below the launch's floor is an error
+ * of the clock or of the machine model; it counts for nothing, and a warning says so. Times are
+ * those of kas_plan_seconds: on one thread of the CPU the processor time, which other work on the
+ * machine disturbs least.
  *
  * What was found is kept by launch (jit/tuned.h) and found again without timing. Other folders
  * include this header. */
@@ -24,7 +25,7 @@
 enum { KAS_TUNE_TRIALS = 192 /* that a user gets who says nothing */ };
 
 typedef struct kas_tune_options {
-    int trials; /* schedules of a launch that the model ranks, in all generations together */
+    int trials; /* schedules of a launch that the model ranks */
     uint64_t seed;
     const char *folder;         /* of the device's records */
     const char *pins;           /* of a study's records, which come first; NULL: none */

@@ -228,8 +228,7 @@ typedef struct kas_program_options {
     /* Schedules of some kernels, in place of the default ones (schedule/schedule_file.h); NULL */
     const struct kas_schedule_file *schedule_file;
     bool list_schedules; /* the program gets `schedules`, and launches the names of their records */
-    /* Not 0: schedules are drawn at random by this number, around those of the file, else around the
-     * default ones (schedule/vary.h) */
+    /* Not 0: schedules of the other kernels are drawn at random by this number (schedule/vary.h) */
     uint64_t schedule_seed;
     /* Folder with tuned schedules of single launches (jit/tuned.h); those of the file come first.
      * NULL: there are none */

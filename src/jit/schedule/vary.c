@@ -3,7 +3,7 @@
 #include "jit/schedule/nest.h"
 #include "jit/schedule/wide.h"
 
-enum { MOST_LANES = 1024, MOST_CHANGES = 4, AXES = 3, NO_LOOP = KAS_LOOP_IDS };
+enum { MOST_LANES = 1024, MOST_CHANGES = 4, AXES = 3 };
 
 typedef struct varying {
     kas_ir *ir;
@@ -159,12 +159,12 @@ static kas_status draw(varying *v)
     return place_reductions(v);
 }
 
-/* ---- near another -------------------------------------------------------------------------- */
+/* ---- near the default ------------------------------------------------------------------------ */
 
-/* A sequence while it is taken again with changes. */
+/* The default sequence while it is taken again with changes. */
 typedef struct replay {
     varying *v;
-    uint8_t now[KAS_LOOP_LANES + 1]; /* by loop of the sequence: what takes its place */
+    uint8_t now[KAS_LOOP_LANES + 1]; /* by loop of the default sequence: what takes its place */
     int next;                        /* the loop that its next split or fuse makes */
     int vthread, unrolled;           /* parts that were split off; -1: there are none */
 } replay;
@@ -195,7 +195,7 @@ static kas_status split_off(replay *r, bool reduction, int *inner)
     return KAS_OK;
 }
 
-/* Takes a step of the sequence, with another number or not at all. */
+/* Takes a step of the default sequence, with another number or not at all. */
 static kas_status take_again(replay *r, kas_step s)
 {
     varying *v = r->v;
@@ -205,19 +205,18 @@ static kas_status take_again(replay *r, kas_step s)
     int64_t n = s.n;
     if (s.kind == KAS_STEP_LANES && one_in(v, 2))
         n = n * (one_in(v, 2) ? 4 : 1) / 2;
-    if (s.kind == KAS_STEP_ROWS && v->nest.turned < 0 && loop != NO_LOOP && one_in(v, 2))
+    if (s.kind == KAS_STEP_ROWS && v->nest.turned < 0 && one_in(v, 2))
         n = divisor(v, size_of(v, loop), MOST_LANES);
     if ((s.kind == KAS_STEP_VECTORISE || s.kind == KAS_STEP_UNSWITCH) && one_in(v, 4))
         return KAS_OK;
-    const int ids = v->nest.ids, makes = s.kind == KAS_STEP_SPLIT ? 2 : s.kind == KAS_STEP_FUSE;
+    const int ids = v->nest.ids;
     KAS_TRY(try_step(v, (kas_step_kind)s.kind, loop, other, n, &taken));
-    for (int i = 0; i < makes;
-         i++) /* what was not made is no loop, and steps on it are not taken */
-        r->now[r->next++] = (uint8_t)(taken ? ids + i : NO_LOOP);
+    for (int made = ids; made < v->nest.ids; made++)
+        r->now[r->next++] = (uint8_t)made;
     return KAS_OK;
 }
 
-/* A sequence with small changes: a part of a loop as virtual threads, a part of a
+/* The default sequence with small changes: a part of a loop as virtual threads, a part of a
  * reduction unrolled inside the lanes, other numbers of lanes and rows. */
 static kas_status draw_near(varying *v, const kas_schedule *from)
 {
@@ -239,13 +238,14 @@ static kas_status draw_near(varying *v, const kas_schedule *from)
     return r.unrolled < 0 ? KAS_OK : try_step(v, KAS_STEP_UNROLL, r.unrolled, 0, 0, &taken);
 }
 
-kas_status kas_schedule_vary(kas_ir *ir, const kas_nest *open, const kas_schedule *from,
-                             kas_rng *rng, kas_schedule *out)
+kas_status kas_schedule_vary(kas_ir *ir, const kas_nest *open, kas_rng *rng, kas_schedule *out)
 {
     enum { TRIES = 16 };
+    kas_schedule from;
+    KAS_TRY(kas_schedule_default(ir, open, &from));
     for (int i = 0; i < TRIES; i++) {
         varying v = {.ir = ir, .nest = *open, .rng = rng};
-        KAS_TRY(one_in(&v, 2) ? draw_near(&v, from) : draw(&v));
+        KAS_TRY(one_in(&v, 2) ? draw_near(&v, &from) : draw(&v));
         kas_nest complete = *open;
         const bool quiet = kas_quiet(true);
         const kas_status status = kas_schedule_apply(ir, &v.nest.schedule, &complete);
@@ -255,6 +255,6 @@ kas_status kas_schedule_vary(kas_ir *ir, const kas_nest *open, const kas_schedul
         if (status != KAS_ILLEGAL)
             return status;
     }
-    *out = *from;
+    *out = from;
     return KAS_OK;
 }

@@ -16,14 +16,20 @@ typedef struct export_cli {
     kas_cli_net net; /* for a kernel file; a study has its own */
     int candidate;   /* -1 = the best */
     uint64_t seed;
-    bool verify;
+    bool verify, tuned;
 } export_cli;
+
+enum { KEY_TUNED = 0x200 };
 
 static const struct argp_option option_list[] = {
     {"output", 'o', "DIR", 0, "Folder to write to; made when missing", 1},
     {"verify", 'v', 0, 0,
      "Compare the logits of the device and of the PyTorch module with the float64 reference", 1},
-    {"device", 'D', "D", 0, "For --verify: auto (default), cpu, cuda, cuda:N", 1},
+    {"device", 'D', "D", 0, "For --verify and --tuned: auto (default), cpu, cuda, cuda:N", 1},
+    {"tuned", KEY_TUNED, 0, 0,
+     "Write the source for the device, with the schedules that kas-gpu tune found on it at batch "
+     "64",
+     1},
     {"candidate", 'k', "K", 0, "STUDY: this candidate instead of the best", 2},
     {"weights", 'w', "F.safetensors", 0,
      "Weights of `kas-gpu train --weights` (default: the study's, else initial ones)", 2},
@@ -32,6 +38,7 @@ static const struct argp_option option_list[] = {
 
 static const kas_cli_value values[] = {{'o', KAS_CLI_TEXT(export_cli, dir)},
                                        {'v', KAS_CLI_FLAG(export_cli, verify)},
+                                       {KEY_TUNED, KAS_CLI_FLAG(export_cli, tuned)},
                                        {'D', KAS_CLI_TEXT(export_cli, device)},
                                        {'w', KAS_CLI_TEXT(export_cli, weights)},
                                        {'k', KAS_CLI_INT(export_cli, candidate, 0, 1000000000)},
@@ -196,6 +203,14 @@ static kas_status write_and_verify(const export_cli *o, const kas_export_model *
                                   .facts = m->facts.size ? kas_buf_text(&m->facts) : NULL,
                                   .seed = o->seed};
     verification v = {0};
+    kas_device_info info;
+    if (o->tuned) {
+        kas_device *device;
+        KAS_TRY(kas_device_open(o->device, o->common.threads, &device));
+        info = *kas_device_get_info(device);
+        kas_device_close(device);
+        options.tuned_on = &info;
+    }
     KAS_TRY(kas_export(&options));
     if (!weights)
         kas_warn("%s has no trained weights: initial ones were written (--weights gives others)",

@@ -78,9 +78,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const char doc[] =
-    "Searches schedules of a kernel's launches on a device: variants are ranked by the machine "
-    "model, corrected by what was timed; the best few are compiled and timed in turns with the "
-    "default, and a winner is kept where a second timing confirms it. What was found is kept in "
+    "Searches schedules of a kernel's launches on a device: the machine model ranks schedules "
+    "that are drawn at random; the best few are compiled and timed in turns with the default, and "
+    "a winner is kept where a second timing confirms it. What was found is kept in "
     "the cache by launch and device, and found again without timing; --tuned of other commands "
     "uses it.\n\n"
     "  kas-gpu tune kernels/involution.json --net resnet18 --device cpu --batch 64\n"
