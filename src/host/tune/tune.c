@@ -100,14 +100,14 @@ static kas_estimate predict(const tuner *t, const kas_operation *op)
     return kas_predict_pass(t->machine, &pass);
 }
 
-/* Returns the seconds in which no launch can be done. That of the machine model is for data that lie
- * in the cache behind a core's first one; what lies in the first one is loaded and stored by at most
- * VECTORS vectors a step, float32 values of 4 bytes. */
-static double floor_of(const tuner *t, const kas_operation *op, bool cold)
+/* Returns the seconds in which no launch can be done. That of the machine model is for data behind a
+ * CPU's first cache; what lies in the first one is loaded and stored by at most VECTORS vectors a
+ * step, float32 values of 4 bytes. */
+static double floor_of(const tuner *t, const kas_operation *op)
 {
     enum { VECTORS = 4, BYTES = 4 };
     const kas_machine *m = t->machine;
-    if (cold || m->threads > 0)
+    if (m->threads > 0)
         return predict(t, op).floor - m->launch;
     return fmax(op->bytes / (m->cores * m->clock * m->lanes * BYTES * VECTORS),
                 op->flops / m->rate[KAS_PRECISION_FP32]);
@@ -237,7 +237,7 @@ static kas_status time_beside(const tuner *t, int v, int i, bool cold, int round
 {
     search *s = &t->search[i];
     const kas_tune_version version[2] = {version_of(t, 0, i), version_of(t, v, i)};
-    const double floor = floor_of(t, version[0].op, cold);
+    const double floor = floor_of(t, version[0].op);
     const int repeats = cold ? 0 : (int)fmin(MOST_REPEATS, 1 + long_enough / s->trial[0].predicted);
     KAS_TRY(kas_tune_in_turns(&t->stand, version, repeats, rounds, out));
     const double least = fmin(out->seconds[0], out->seconds[1]);
