@@ -233,7 +233,8 @@ static bool is_tuned(const run *r)
 }
 
 /* Searches the schedules of the inference's launches, or takes those that the study has, and lowers
- * the candidate with them. */
+ * the candidate with them. A search that fails costs the item its tuned schedules and nothing else,
+ * unless the device or the machine is at fault. */
 static kas_status tune(run *r, bool *go_on)
 {
     const kas_device_info *info = kas_device_get_info(r->mine->device);
@@ -252,9 +253,15 @@ static kas_status tune(run *r, bool *go_on)
         *go_on = enter(r, "tuning");
         if (!*go_on)
             return KAS_OK;
-        KAS_TRY(kas_tune(r->mine->device, &machine, NULL, &r->programs, p, &options, &tuned));
+        const kas_status status =
+            kas_tune(r->mine->device, &machine, NULL, &r->programs, p, &options, &tuned);
+        if (status == KAS_DEVICE_LOST || status == KAS_MACHINE)
+            return status;
         kas_slot_end_alone(r->slot);
-        kas_tuned_free(&tuned);
+        if (status == KAS_OK)
+            kas_tuned_free(&tuned);
+        else
+            kas_warn("tuning: %s; launches have their default schedules", kas_error());
     }
     return build_with(r, KAS_STAGE_LATENCY, options.pins ? options.pins : folder);
 }
