@@ -10,6 +10,8 @@ CC      := gcc
 endif
 KCC     ?= $(shell command -v clang || echo $(CC))
 BUILD   ?= build
+# What no sanitizer looks at (device code, the stand-in for NVIDIA's libraries): `make asan` takes what the plain build has made.
+DEVICE_BUILD ?= $(BUILD)
 MARCH   ?= native
 OPT     ?= -O2 -g
 PREFIX  ?= /usr/local
@@ -22,7 +24,7 @@ PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS))
 PKG_LIBS   := $(shell pkg-config --libs $(PKGS))
 
 WARN     ?= -Wall -Wextra -Werror
-CFLAGS   += -std=c17 -D_GNU_SOURCE $(OPT) $(WARN) -fopenmp -Isrc -Itests $(PKG_CFLAGS) $(SANITIZE)
+CFLAGS   += -std=c17 -D_GNU_SOURCE $(OPT) $(WARN) -fopenmp -fPIC -fno-semantic-interposition -Isrc -Itests $(PKG_CFLAGS) $(SANITIZE)
 LDFLAGS  += -fopenmp $(SANITIZE)
 LDLIBS   += $(PKG_LIBS) -ldnnl -ldl -lm -lpthread
 
@@ -60,6 +62,9 @@ endif
 SOURCES  := $(shell find src -name '*.c' ! -name main.c | sort)
 OBJECTS  := $(SOURCES:%.c=$(BUILD)/%.o)
 LIBRARY  := $(BUILD)/libkas.a
+# The same objects for the test programs, which are many: linking one with the archive takes ten times as long.
+SHARED   := $(BUILD)/libkas.so
+QUICK_LD := $(if $(shell command -v ld.gold),-fuse-ld=gold)
 
 TESTS    := $(shell find tests/unit tests/ops tests/jit tests/fuzz tests/ptx -name 'test_*.c' 2>/dev/null | sort)
 TEST_BINS := $(TESTS:%.c=$(BUILD)/%)
@@ -81,6 +86,9 @@ $(LIBRARY): $(OBJECTS) $(EXTRA_OBJECTS)
 	@rm -f $@
 	@ar rcs $@ $^
 
+$(SHARED): $(OBJECTS) $(EXTRA_OBJECTS)
+	$(CC) $(LDFLAGS) -shared -Wl,-soname,$(@F) -o $@ $^ $(LDLIBS)
+
 # Other flags or another compiler build everything again; another version only what tells it.
 FLAGS     := $(CC) $(CFLAGS)
 VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1)
@@ -97,8 +105,9 @@ $(VERSIONED): $(BUILD)/version
 # Sums over lines of pixels: the one place in host code where the compiler's own vectors pay.
 $(BUILD)/src/host/data/image/resize.o: CFLAGS += -O3
 
-# Networks interpreted for scores: matrix products and loops over pixels, for this processor as device code is.
-$(BUILD)/src/host/interpret/%.o: CFLAGS += -O3 -march=$(MARCH) -ffp-contract=fast -fno-math-errno -fno-trapping-math
+# Networks interpreted for scores: matrix products and loops over pixels, for this processor as device code is. Sanitizers
+# would make the compiler take a quarter of a minute for each type of numbers.
+$(BUILD)/src/host/interpret/%.o: CFLAGS += $(if $(SANITIZE),,-O3) -march=$(MARCH) -ffp-contract=fast -fno-math-errno -fno-trapping-math
 
 # The sampler is short loops over sizes, and copies of shapes of a few hundred bytes: for those gcc writes
 # string instructions on x86, which take longer to begin than the C library takes for all of it.
@@ -112,8 +121,8 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-$(BUILD)/tests/%: $(BUILD)/tests/%.o $(SUPPORT) $(LIBRARY)
-	$(CC) $(LDFLAGS) -rdynamic -o $@ $(filter %.o,$^) -Wl,--whole-archive $(LIBRARY) -Wl,--no-whole-archive $(LDLIBS) -lcmocka
+$(BUILD)/tests/%: $(BUILD)/tests/%.o $(SUPPORT) $(SHARED)
+	$(CC) $(LDFLAGS) $(QUICK_LD) -rdynamic -o $@ $(filter %.o %.so,$^) -Wl,-rpath,'$$ORIGIN'/$$(realpath --relative-to=$(@D) $(BUILD)) $(LDLIBS) -lcmocka
 
 FUZZ_TESTS := $(filter $(BUILD)/tests/fuzz/%,$(TEST_BINS))
 $(FUZZ_TESTS): $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/fuzz/test_%,$(wildcard tests/fuzz/*.c)))
@@ -154,7 +163,7 @@ demo: all
 
 # Allocations that cannot be had return NULL here too, as they do without the sanitizer. One program is left out: what it
 # does is done by compilers, which have no sanitizer.
-asan:
+asan: $(CUDA_SIM)
 	ASAN_OPTIONS=allocator_may_return_null=1 $(MAKE) BUILD=build/asan DEVICE_BUILD=$(BUILD) SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer" OPT="-O1 -g1" TEST_BINS='$(filter-out %/test_builtin,$(TEST_BINS:$(BUILD)/%=build/asan/%))' unit
 
 format:

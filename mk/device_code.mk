@@ -5,8 +5,6 @@
 # of 8 that a thread of a GPU has.
 
 DEVICE_CODE       := src/cuda/kernels
-# No sanitizer looks at it, so that `make asan` takes what the plain build has made.
-DEVICE_BUILD      ?= $(BUILD)
 DEVICE_CODE_FLAGS := -std=c17 -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fvisibility=hidden -Wno-pass-failed
 # What only wide accesses ask is a parameter without a use where a thread has one lane; and gcc cannot
 # see that a block reduction has at least one element, nor (gcc 13) that a guarded index stays within its array. Vectors are never
