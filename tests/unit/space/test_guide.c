@@ -33,6 +33,7 @@ typedef struct walk {
     kas_sample_options options;
     kas_solver *solver;
     kas_kernel canonical;
+    kas_candidate_op *use[KAS_MAX_NODES]; /* [KAS_MAX_CANDIDATE_OPS] by nodes, made when needed */
     long tried, complete, refused;
 } walk;
 
@@ -46,6 +47,8 @@ static void open_walk(walk *w)
 
 static void close_walk(walk *w)
 {
+    for (int i = 0; i < KAS_MAX_NODES; i++)
+        free(w->use[i]);
     kas_guided_free(&w->guided);
     kas_growth_free(w->g);
     kas_solver_free(w->solver);
@@ -132,14 +135,15 @@ static void grow_by_pairs(walk *w, kas_type type, const kas_op_filter *filter, b
 /* All uses of a type that the options allow, whether the guide offers them or not. */
 static void grow_by_type(walk *w, kas_type type, const kas_op_filter *filter, bool admitted)
 {
-    kas_candidate_op *use = malloc(KAS_MAX_CANDIDATE_OPS * sizeof *use);
+    kas_candidate_op **list = &w->use[w->g->kernel.nodes], *use = *list;
+    if (!use)
+        *list = use = malloc(KAS_MAX_CANDIDATE_OPS * sizeof *use);
     assert_non_null(use);
     const int count = kas_list_candidate_ops(&w->g->kernel, type, &w->guided.guide.filter, use);
     for (int u = 0; u < count; u++)
         grow_by(w, &use[u],
                 admitted && (filter->ops & KAS_OP_BIT(use[u].op)) &&
                     kas_candidate_op_has_leaves(filter, &use[u]));
-    free(use);
 }
 
 static void grow(walk *w, bool admitted)
