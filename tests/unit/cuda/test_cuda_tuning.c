@@ -10,9 +10,11 @@
 
 #include <cmocka.h>
 
+#include "cuda/kernels/device_code.h"
 #include "cuda_fixture.h"
 #include "host/core/file/files.h"
 #include "jit/compile/cache.h"
+#include "jit/compile/compile.h"
 
 #define TILE_1 "engine 13, knobs 2=1"
 #define TILE_2 "engine 13, knobs 2=2"
@@ -362,6 +364,28 @@ static void *prepare_in_thread(void *result)
     return NULL;
 }
 
+/* Puts the hand-written kernels into the tests' own cache, where the threads look for them. */
+static void copy_kernels(void)
+{
+    kas_device *device = open_cuda("cuda");
+    kas_compiler *compiler;
+    kas_buf image = {0};
+    char from[4096], to[4096], key[65], images[160];
+    bool whole;
+    OK(kas_compiler_open(kas_device_get_info(device)->arch, NULL, &compiler));
+    OK(kas_compile(compiler, kas_builtin_text[KAS_F32], from, NULL));
+    OK(kas_cache_read(from, &image, &whole));
+    assert_true(whole);
+    snprintf(images, sizeof images, "%s/jit", cache);
+    snprintf(key, sizeof key, "%s", strrchr(from, '/') + 1);
+    OK(kas_mkdirs_private(images));
+    OK(kas_cache_path(images, key, strrchr(from, '.') + 1, to));
+    OK(kas_cache_write(to, image.data, image.size));
+    kas_buf_free(&image);
+    kas_compiler_close(compiler);
+    kas_device_close(device);
+}
+
 static void let_threads_choose(void)
 {
     enum { THREADS = 4 };
@@ -372,6 +396,7 @@ static void let_threads_choose(void)
     snprintf(usual, sizeof usual, "%s", value ? value : "");
     sim.reset();
     setenv("KAS_CUDA_PINS", pins, 1);
+    copy_kernels();
     kas_device *device = open_warm();
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, prepare_in_thread, &status[i]), 0);
