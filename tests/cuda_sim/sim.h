@@ -9,7 +9,7 @@
 #include "control.h"
 #include "cuda/cuda_api.h"
 
-enum { SIM_MAX_DEVICES = 16, SIM_IMAGE_FORMAT = 2 };
+enum { SIM_MAX_DEVICES = 16, SIM_IMAGE_FORMAT = 3 };
 static const char sim_image_magic[8] = "KASSIM\n";
 
 _Noreturn void sim_broken(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -156,6 +156,7 @@ static char *read_file(const char *path, size_t *size)
     return data;
 }
 
+/* -O1 and not -O3: compiling takes a third of the time, and a test runs a kernel a few times. */
 static int run_compiler(const char *folder)
 {
     char command[4096];
@@ -164,7 +165,7 @@ static int run_compiler(const char *folder)
     for (int i = 0; kas_device_code_flags && kas_device_code_flags[i]; i++)
         n += snprintf(command + n, sizeof command - (size_t)n, " %s", kas_device_code_flags[i]);
     snprintf(command + n, sizeof command - (size_t)n,
-             " -w -march=native -fPIC -shared -o %s/image.so -x c %s/text.c -x none -lm "
+             " -O1 -w -march=native -fPIC -shared -o %s/image.so -x c %s/text.c -x none -lm "
              ">%s/log 2>&1",
              folder, folder, folder);
     return system(command);
