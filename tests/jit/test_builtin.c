@@ -1,6 +1,6 @@
 /* The text of the hand-written kernels, which the build compiled, compiles at run time too. NVRTC
  * takes it: nothing of it spills, and what moves a step's bytes moves 16 at a time. The host
- * compiler makes a module of it that loads, in ascending and shuffled order of lanes. */
+ * compiler makes a module of it that loads, in a shuffled order of lanes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -156,8 +156,8 @@ static void compile_for(const char *arch, kas_dtype dtype)
     kas_compiler_close(compiler);
 }
 
-/* One dtype is enough on the second architecture: its kernels have the registers of the first
- * within ten, and the compilations are most of this program's time. */
+/* Each dtype once: kernels of the second architecture have the registers of the first within ten,
+ * and the compilations are most of this program's time. */
 static void builtin_kernels_compile(void **state)
 {
     (void)state;
@@ -166,9 +166,9 @@ static void builtin_kernels_compile(void **state)
         printf("SKIPPED: %s\n", kas_error());
         skip();
     }
-    for (int dtype = 0; dtype < KAS_DTYPES; dtype++)
-        compile_for("sm_90", (kas_dtype)dtype);
-    compile_for("sm_80", KAS_BF16);
+    compile_for("sm_90", KAS_F32);
+    compile_for("sm_90", KAS_BF16);
+    compile_for("sm_80", KAS_F16);
 }
 
 /* The prelude's conversions, in numbers that one text chooses for itself. sm_75 has no instruction
@@ -218,35 +218,25 @@ static void check_module(kas_device *device, const char *path)
     kas_module_free(module);
 }
 
-static void host_compiles(const char *arch, kas_dtype dtype)
+/* In ascending order the stand-in for NVRTC compiles the same text, for other tests. */
+static void host_compiler(void **state)
 {
+    (void)state;
     kas_compiler *compiler;
     kas_device *device;
     char path[4096];
-    const kas_status status = kas_compiler_open(arch, NULL, &compiler);
+    const kas_status status = kas_compiler_open("cpu+order2", NULL, &compiler);
     if (status == KAS_UNSUPPORTED) {
         printf("SKIPPED: %s\n", kas_error());
         skip();
     }
     assert_int_equal(status, KAS_OK);
     assert_int_equal(kas_device_open("cpu", 1, &device), KAS_OK);
-    if (kas_compile(compiler, kas_builtin_text[dtype], path, NULL) != KAS_OK)
-        fail_msg("%s, %s: %s", arch, kas_dtype_names[dtype], kas_error());
+    if (kas_compile(compiler, kas_builtin_text[KAS_BF16], path, NULL) != KAS_OK)
+        fail_msg("%s", kas_error());
     check_module(device, path);
     kas_device_close(device);
     kas_compiler_close(compiler);
-}
-
-static void host_compiler(void **state)
-{
-    (void)state;
-    host_compiles("cpu", KAS_F32);
-}
-
-static void host_compiler_shuffled(void **state)
-{
-    (void)state;
-    host_compiles("cpu+order2", KAS_BF16);
 }
 
 int main(void)
@@ -255,7 +245,6 @@ int main(void)
         cmocka_unit_test(builtin_kernels_compile),
         cmocka_unit_test(conversions_compile),
         cmocka_unit_test(host_compiler),
-        cmocka_unit_test(host_compiler_shuffled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
