@@ -8,7 +8,7 @@ set -eu
 
 # ---- with training ----
 search=("$kas" search --dataset "$dir/s.h5" --net resnet20 --study "$dir/study" --seed 7 --candidates 1
-    --epochs 1 --batch 32 --latency 0 --legality fisher --prefilter naswot:2)
+    --epochs 1 --batch 32 --threads 1 --latency 0 --legality fisher --prefilter naswot:2)
 expect 0 'best kernel:' "${search[@]}"
 expect 0 '' "$kas" log "$dir/study" --json
 cp "$dir/out" "$dir/list"
