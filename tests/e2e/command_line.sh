@@ -43,7 +43,7 @@ expect 2 '--targets: found "2x2", expected a list of windows of 1, 3, 5 or 7' "$
 expect 0 'default 3x16x16' "$kas" check --help
 ! grep -q 3x32x32 out || fail "check --help names two defaults"
 expect 6 "so few FLOPs: every kernel needs at least 0.00041 times the convolutions'" \
-    timeout 10 "$kas" sample --net resnet18 --flops 1e-7 # a bound says so: no million attempts
+    bash -c 'ulimit -t 10; exec "$@"' - "$kas" sample --net resnet18 --flops 1e-7 # a bound says so: no million attempts
 expect 2 'unexpected argument "d"' "$kas" dataset info a b d d
 
 # Refused before anything is made or computed.
@@ -53,7 +53,7 @@ expect 1 'cannot write into its folder' "$kas" dataset make shapes -o none/s.h5
 expect 1 'cannot write into its folder' "$kas" train --net resnet20 --dataset s.h5 --weights none/w --epochs 100000
 expect 1 'is a folder' "$kas" train --net resnet20 --dataset s.h5 --checkpoint "$dir" --epochs 100000
 expect 2 'need --kernel' "$kas" train --net resnet20 --dataset s.h5 --flops 0.5
-search=(search --dataset s.h5 --net resnet20 --device cpu --objective accuracy --study 'my study' --candidates 1 --epochs 1 --seed 4)
+search=(search --dataset s.h5 --net resnet20 --device cpu --objective accuracy --study 'my study' --candidates 1 --epochs 1 --threads 1 --seed 4)
 expect 3 's.h5: 180 images to train on are fewer than one batch' "$kas" "${search[@]}" --batch 181
 expect 3 'validation share' "$kas" "${search[@]}" --validation 0.001
 expect 3 "at least 1 times the convolutions' FLOPs, and 0.5 times are allowed" "$kas" \

@@ -6,9 +6,9 @@ set -eu
 
 kernel=$PWD/kernels/involution.json
 "$kas" dataset make shapes -o "$dir/d.h5" --train 120 --test 40 --size 8 --classes 4 --quiet >"$dir/out"
-train=("$kas" train --net resnet20:n=1 --dataset "$dir/d.h5" --epochs 1 --batch 32 --device cpu)
+train=("$kas" train --net resnet20:n=1 --dataset "$dir/d.h5" --epochs 1 --batch 32 --device cpu --threads 1)
 for seed in 5 6 7 8 9; do # until a kernel comes that can be trained
-    search=("$kas" search --objective accuracy --dataset "$dir/d.h5" --net resnet20:n=1 --candidates 1 --epochs 1 --batch 32 --device cpu --seed $seed
+    search=("$kas" search --objective accuracy --dataset "$dir/d.h5" --net resnet20:n=1 --candidates 1 --epochs 1 --batch 32 --device cpu --threads 1 --seed $seed
         --study "$dir/study")
     rm -rf "$dir/study"
     "${search[@]}" --quiet >"$dir/out" 2>"$dir/err" && break
@@ -91,7 +91,7 @@ for option in --weights --checkpoint; do
     expect 1 'is a FIFO, not a regular file' "${train[@]}" $option "$dir/fifo"
     expect 1 'is a folder' "${train[@]}" $option "$dir"
 done
-expect 1 'is a FIFO, not a regular file' timeout 20 "$kas" dataset make shapes -o "$dir/fifo" --train 20 --test 10
+expect 1 'is a FIFO, not a regular file' timeout 300 "$kas" dataset make shapes -o "$dir/fifo" --train 20 --test 10
 ln -s /dev/null "$dir/null"
 expect 1 'is a device, not a regular file' "$kas" dataset make shapes -o "$dir/null" --train 20 --test 10
 expect 1 'is a device, not a regular file' "${train[@]}" --weights "$dir/null"
