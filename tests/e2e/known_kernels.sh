@@ -10,7 +10,8 @@ sed 's/\<16\>/24/g; s/\<32\>/48/g; s/\<64\>/96/g; s/n = 3/n = 1/' networks/resne
 "$kas" check "${files[@]}" --net "$dir/net.json" --input 3x8x8 --targets 3x3 --device cpu >"$dir/out" 2>"$dir/err" || fail check
 grep -q "^kernels: ${#files[@]}; .* failures: 0$" "$dir/out" || fail "not all were checked"
 
-"$kas" dataset make shapes -o "$dir/s.h5" --train 128 --test 8 --size 8 --classes 2 >"$dir/out"
+quick_compiler
+"$kas" dataset make shapes -o "$dir/s.h5" --train 64 --test 8 --size 8 --classes 2 >"$dir/out"
 for file in "${files[@]}"; do
     "$kas" train --net "$dir/net.json" --dataset "$dir/s.h5" --device cpu --threads 1 --batch 8 --epochs 1 --lr 0.01 --kernel "$file" --json \
         >"$dir/out" 2>"$dir/err" || fail "$file does not train"

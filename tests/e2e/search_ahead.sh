@@ -6,10 +6,7 @@ set -eu
 sim=${KAS_SIM_LIBRARY:-$PWD/build/tests/libkas_cuda_sim.so}
 "$kas" dataset make shapes -o "$dir/s.h5" --train 36 --test 8 --size 8 --classes 4 >/dev/null
 cp tests/e2e/own_network.json "$dir/net.json"
-# Everything is compiled seven times: without optimising, which takes the compiler a fifth of the time.
-printf '#!/bin/sh\nexec %s "$@" -O0\n' "$(command -v clang || command -v gcc)" >"$dir/cc"
-chmod +x "$dir/cc"
-export KAS_CC=$dir/cc
+quick_compiler # everything is compiled seven times
 options=(--objective accuracy --net "$dir/net.json" --dataset "$dir/s.h5" --targets 3x3 --candidates 2 --epochs 1 --batch 8 --lr 0.005 --seed 1 --threads 1 --prune none)
 search() { # study option...
     local study=$1
