@@ -42,7 +42,7 @@ results "$dir/b" | diff "$dir/results.a" - || fail "the faults changed the resul
 stream=("${search[@]}" --candidates 1 --epochs 40 --stream --study "$dir/c")
 cp "$dir/s.h5" "$dir/whole.h5"
 "${stream[@]}" >"$dir/out" 2>"$dir/err" & pid=$!
-for _ in $(seq 400); do grep -qs 'epoch 1:' "$dir/c/logs/baseline.log" && break; sleep 0.05; done
+await "an epoch" grep -qs 'epoch 1:' "$dir/c/logs/baseline.log"
 worker=$(children $pid | head -n 1)
 kill -STOP "$worker"
 truncate -s 4096 "$dir/s.h5"
