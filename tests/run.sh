@@ -25,7 +25,7 @@ name_of() { # item
     esac
 }
 # The stand-in of tests/cuda_sim would take its time over plans, whose choice test_cuda_tuning looks at.
-simulator() { realpath "$build/tests/libkas_cuda_sim.so"; } # of a link, such as that of `make asan`, the file
+simulator() { realpath -m "$build/tests/libkas_cuda_sim.so"; } # of a link, such as that of `make asan`, the file
 set_command() { # item
     case $1 in
     *:*)
