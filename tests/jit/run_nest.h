@@ -60,6 +60,30 @@ static int64_t index_value(kas_ix ix)
     return sum;
 }
 
+/* Returns what a load finds: where it reads an array of shared memory, the element of memory that
+ * is copied to that place. */
+static double loaded(const kas_nest *nest, kas_ex e)
+{
+    const kas_ex_node *n = kas_ex_get(&ir, e);
+    const kas_box *box = kas_nest_box_of(nest, e);
+    if (!box)
+        return memory[n->tensor][index_value(n->ix)];
+    at[nest->first_lane] = at[nest->lane] / nest->lanes * nest->lanes;
+    if (nest->rows >= 0) {
+        const int64_t here = at[nest->rows] % nest->block_rows;
+        at[nest->first_row] = at[nest->rows] - (nest->boxed < 0 ? here : here % nest->block[1]);
+    }
+    int64_t place = index_value(box->place);
+    assert_true(place >= 0 && place < box->elements);
+    for (int i = box->dims - 1; i >= 0; i--) {
+        at[box->dim[i]] = place / box->step[i];
+        place %= box->step[i];
+        assert_true(at[box->dim[i]] < ir.var_size[box->dim[i]]);
+    }
+    assert_int_equal(place, 0); /* not what keeps the banks apart */
+    return memory[n->tensor][index_value(box->from)];
+}
+
 static double value(const kas_nest *nest, kas_ex e);
 
 /* Runs the loops of a chain of reductions, in order. */
@@ -97,7 +121,7 @@ static double value(const kas_nest *nest, kas_ex e)
     case KAS_EX_INDEX:
         return (double)index_value(n->ix);
     case KAS_EX_LOAD:
-        return memory[n->tensor][index_value(n->ix)];
+        return loaded(nest, e);
     case KAS_EX_UNARY:
         return tanh(value(nest, n->a[0]));
     case KAS_EX_BINARY:

@@ -281,7 +281,7 @@ static void test_refused(void **state)
     for (size_t i = 0; i < sizeof of_algorithm_1 / sizeof *of_algorithm_1; i++)
         assert_refused(&open, of_algorithm_1[i][0], of_algorithm_1[i][1]);
     ir.cpu = false;
-    assert_refused(&open, "lane d2\nstage d1 4\n", "a GPU's shared memory");
+    assert_refused(&open, "lane d2\nstage d1 4\n", "all loops of the nest have their place before");
 }
 
 /* Dependences that no convolution has: places of maxima, rows, columns, and elements written twice.
@@ -346,6 +346,56 @@ static void test_tiles(void **state)
     OK(kas_nest_open(&ir, z, sum(k, load(x, row)), &open));
     take_same(&open, "lane d0\nstage r0 32\naround r0\n", 0, &nest);
     assert_int_equal(nest.tiles, 1);
+}
+
+/* A GPU's block copies what its lanes read apart to shared memory: in front of its rows, or in each
+ * turn of a reduction around the lanes, where all threads must have as many rows. */
+static void test_boxes(void **state)
+{
+    (void)state;
+    kas_nest open, nest;
+    const int64_t size[2] = {24, 32};
+    const int x = tensor(KAS_TENSOR_EXTERN, 2, (const int64_t[]){32, 24}),
+              y = tensor(KAS_TENSOR_DEF, 2, size), z = tensor(KAS_TENSOR_DEF, 2, size);
+    const int *v = ir.tensor[y].var, *w = ir.tensor[z].var, k = kas_ir_var(&ir, 24);
+    const kas_ix turned[2] = {var(v[1]), var(v[0])};
+    const kas_ix shifted[2] = {var(w[1]), kas_ix_mod(&ir, kas_ix_add(&ir, var(k), var(w[0])), 24)};
+    static const char *const refused[][2] = {
+        {"stage d0 8\n", "all loops of the nest have their place before"},
+        {"rows d0 8\nblock rows x\nstage d0 4\n", "all turns of its rows"},
+        {"rows d0 8\nblock rows x\nstage d1 32\n", "all turns of its rows"},
+        {"rows d0 8\nblock rows x\nstage d0 8\nstage d0 8\n", "filled at one place"},
+        {"rows d0 8\nstage d0 8\nblock rows x\n", "the order is"},
+        {"block d0 x\nstage d1 16\n", "all turns of its rows"},
+    };
+    ir.cpu = false;
+    OK(kas_nest_open(&ir, y, load(x, turned), &open));
+    take_same(&open, "lane d1\nrows d0 8\nblock rows x\nstage d0 8\n", 0, &nest);
+    assert_int_equal(nest.boxes, 1);
+    assert_int_equal(nest.box[0].run, 8);
+    assert_int_equal(ir.var_size[nest.box[0].dim[1]], 32);
+    assert_true(nest.box[0].step[1] > 8 && nest.box[0].waves <= 2); /* 8 of them: 8 waves */
+    take_same(&open, "lane d1\nlanes 20\nrows d0 10\nblock lanes x\nblock rows y\nstage d0 10\n", 0,
+              &nest);
+    take_same(&open, "lane d1\nlanes 16\nblock lanes x\nserial d0\nstage d1 16\n", 0, &nest);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        char steps[128];
+        snprintf(steps, sizeof steps, "lane d1\n%s", refused[i][0]);
+        assert_refused(&open, steps, refused[i][1]);
+    }
+    assert_refused(&open, "lane d0\nblock d1 x\nstage d0 24\n", "no load there lies apart");
+    OK(kas_nest_open(&ir, z, sum(k, load(x, shifted)), &open));
+    take_same(&open, "split r0 8\nlane d1\nrows d0 8\nblock rows x\naround r0/8\nstage r0%8 8\n", 0,
+              &nest);
+    assert_int_equal(nest.boxed, nest.var_of[4]);
+    assert_true(nest.fills == 3);
+    assert_refused(&open, "split r0 8\nlane d1\nserial d0\nstage r0%8 8\n",
+                   "the reduction does not run around the lanes");
+    assert_refused(&open, "lane d1\nserial d0\naround r0\nstage r0 8\n", "split it first");
+    assert_refused(&open,
+                   "lane d1\nlanes 16\nrows d0 18\nblock lanes x\nblock rows y\naround r0\n"
+                   "stage r0 24\n",
+                   "all must have the same number of rows");
 }
 
 /* ---- random kernels -------------------------------------------------------------------------- */
@@ -417,7 +467,7 @@ static void test_random(void **state)
 {
     (void)state;
     enum { KERNELS = 500 };
-    int steps[KAS_STEP_KINDS] = {0}, exact = 0;
+    int steps[KAS_STEP_KINDS] = {0}, exact = 0, boxed = 0;
     for (int k = 0; k < KERNELS; k++) {
         kas_rng rng = kas_rng_make(1, KAS_PURPOSE_TEST, (uint64_t)k);
         kas_nest open, nest;
@@ -433,16 +483,18 @@ static void test_random(void **state)
         same_values(&open, &nest, other ? 1e-12 : 0);
         assert_round_trip(&open, &nest);
         exact += !other;
+        boxed += nest.boxes > 0;
         for (int i = 0; i < schedule.steps; i++)
             steps[schedule.step[i].kind]++;
     }
-    printf("%d of %d schedules keep the order of sums; steps:", exact, KERNELS);
+    printf("%d of %d schedules keep the order of sums, %d read shared memory; steps:", exact,
+           KERNELS, boxed);
     for (int i = 0; i < KAS_STEP_KINDS; i++)
         printf(" %s %d", kas_step_forms[i].word, steps[i]);
     printf("\n");
     for (int i = 0; i < KAS_STEP_KINDS; i++)
         assert_true(steps[i] > 0 || i == KAS_STEP_UNSWITCH);
-    assert_true(exact >= KERNELS / 3);
+    assert_true(exact >= KERNELS / 3 && boxed >= KERNELS / 50);
 }
 
 int main(void)
@@ -454,6 +506,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refused_dependences, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tiles, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_boxes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_random, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,16 @@
  *
  * KAS_PICK reads all of the 8, 16, 32 or 64 elements that it names. KAS_TILE_FILL_REAL and
  * KAS_PICK_REAL read kas_reals. Filling takes the lanes of the tile and how many of them there
- * are. On a GPU there are no tiles, and each lane loads what KAS_TILED names last. */
+ * are. On a GPU there are none of these, and each lane loads what KAS_TILED names last.
+ *
+ * A GPU has boxes instead: arrays of the block that all of its threads fill, neighbours in memory
+ * by neighbouring threads, between barriers.
+ *
+ *     KAS_SHARED(float, box0, 17 * 64);
+ *     KAS_FILL (r0, v, 64, 16, 256) {                  64 rows of 16 elements, by 256 threads
+ *         box0[v + 17 * r0] = p0[32 * r0 + v];
+ *     }
+ *     KAS_BARRIER(); */
 #ifndef KAS_CUDA_KERNELS_TILE_H
 #define KAS_CUDA_KERNELS_TILE_H
 
@@ -32,6 +41,13 @@
 #define KAS_PICK_REAL(to, window, from, ...) ((void)0)
 #define KAS_PICKED(name) ((void)0)
 #define KAS_TILED(name, at, load) (load)
+#define KAS_THREAD_ ((int)(threadIdx.x + blockDim.x * threadIdx.y))
+#define KAS_SIDE_(cols, threads) ((cols) < (threads) ? (cols) : (threads))
+#define KAS_FILL_(r, c, rows, cols, side, sides)                                                   \
+    for (int r = KAS_THREAD_ / (side); r < (rows) && KAS_THREAD_ < (side) * (sides); r += (sides)) \
+        for (int c = KAS_THREAD_ % (side); c < (cols); c += (side))
+#define KAS_FILL(r, c, rows, cols, threads)                                                        \
+    KAS_FILL_(r, c, rows, cols, KAS_SIDE_(cols, threads), (threads) / KAS_SIDE_(cols, threads))
 #define kas_inside(inside, x) ((inside) ? (x) : 0.0f)
 #else
 /* x where a tap of a window lies inside the image, else 0. Without a choice between values: clang
@@ -49,6 +65,7 @@ KAS_FN float kas_inside(int inside, float x)
 #define KAS_TILE_FILL_REAL(name, turns, lanes, count, from, stride)                                \
     KAS_PASTE(kas_tile_fill_, KAS_DTYPE)(name, from, stride, turns, lanes, count)
 #define KAS_TILED(name, at, load) name[at]
+#define KAS_FILL(r, c, rows, cols, threads) KAS_RANGE_(r, 0, rows) KAS_LANES (c, cols)
 /* Without it clang carries the first lanes' elements past the memory into the loop over the lanes,
  * which then does not vectorise. */
 #define KAS_PICKED(name) __asm__ volatile("" : : "r"(name) : "memory")

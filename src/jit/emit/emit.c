@@ -63,10 +63,13 @@ static void emit_phase(kas_emitter *e, kas_ex x)
         kas_emit_line(e, set, index_text, "0.0f");
     kas_emit_close_block(e);
     const bool tiled = e->nest->tiles > 0 && var[vars - 1] == e->nest->turned;
-    kas_emit_open_loops(e, body, var, vars - tiled, false);
-    if (tiled) {
-        kas_emit_fill_tiles(e);
-        kas_emit_open_loops(e, body, var + vars - 1, 1, false);
+    int outer = vars - tiled; /* loops around what is staged */
+    for (int i = 0; i < outer && e->nest->boxes > 0; i++)
+        outer = var[i] == e->nest->boxed ? i : outer;
+    kas_emit_open_loops(e, body, var, outer, false);
+    if (outer < vars) {
+        (tiled ? kas_emit_fill_tiles : kas_emit_fill_boxes)(e);
+        kas_emit_open_loops(e, body, var + outer, vars - outer, false);
     }
     kas_emit_picks(e, body);
     kas_emit_open_lanes(e, true);
@@ -77,7 +80,7 @@ static void emit_phase(kas_emitter *e, kas_ex x)
     kas_emit_close_block(e);
     kas_emit_forget_picks(e);
     kas_emit_close_loops(e, var, vars);
-    if (tiled)
+    if (outer < vars)
         e->filled = false;
     e->name[x] = -2 - index;
 }
@@ -152,10 +155,17 @@ static void emit_head(kas_emitter *e, const char *name)
         else if (n->axis_var[axis] == KAS_AXIS_ROWS)
             kas_emit_line(e, "const int row = KAS_BLOCK_%c * %lld;", 'X' + axis,
                           (long long)n->block_rows);
-    if (!n->row && has_threads(n)) /* the threads of a row meet in shuffles */
+    const bool boxed = n->boxes > 0 && n->boxed < 0; /* in front of the rows */
+    /* The threads of a row meet in shuffles, those of a block that fill boxes at barriers. */
+    const bool leave = !n->row && has_threads(n) && (n->boxes == 0 || (boxed && !n->serials));
+    if (leave && !boxed)
         kas_emit_line(e, "KAS_%sLEAVE(%s);", wide_text(n), count_text(e, room));
     for (int i = 0; i < n->serials; i++)
         kas_emit_open_loop(e, n->serial[i]);
+    if (boxed)
+        kas_emit_fill_boxes(e);
+    if (leave && boxed)
+        kas_emit_line(e, "KAS_%sLEAVE(%s);", wide_text(n), count_text(e, room));
     if (n->rows >= 0) {
         if (n->rows == n->turned)
             kas_emit_fill_tiles(e);

@@ -419,7 +419,7 @@ static void put_definition(kas_emitter *e, kas_ex x)
     const kas_ex_node *node = kas_ex_get(e->ir, x);
     switch ((kas_ex_kind)node->kind) {
     case KAS_EX_LOAD:
-        if (!kas_emit_put_tiled(e, x))
+        if (!kas_emit_put_tiled(e, x) && !kas_emit_put_boxed(e, x))
             kas_emit_put_load(e, node);
         break;
     case KAS_EX_INDEX:

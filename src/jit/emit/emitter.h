@@ -35,7 +35,7 @@ typedef struct kas_emitter {
     bool inside; /* whether the kernel's `inside` holds: guards are left out */
     int picks, pick_names;
     kas_picked pick[16];
-    bool filled; /* whether the tiles are filled */
+    bool filled; /* whether the tiles, or arrays of shared memory, are filled */
     bool each;   /* whether the text being written stands for each lane of a thread */
 } kas_emitter;
 
@@ -64,6 +64,10 @@ void kas_emit_store(kas_emitter *e);
 /* Declares the tiles of the kernel and fills them, before the loop along which they are read or, if
  * that stands inside the lanes, before the lanes (emit_tile.c). */
 void kas_emit_fill_tiles(kas_emitter *e);
+/* Declares the arrays of shared memory and fills them, between barriers (emit_box.c). */
+void kas_emit_fill_boxes(kas_emitter *e);
+/* Writes the load x as an element of its array; returns false when it has none that is filled. */
+bool kas_emit_put_boxed(kas_emitter *e, kas_ex x);
 /* Writes what lanes pick for x, in front of a loop over the lanes; kas_emit_forget_picks forgets it
  * behind that loop. */
 void kas_emit_picks(kas_emitter *e, kas_ex x);

@@ -13,6 +13,7 @@
 
 enum {
     SECTOR_BYTES = 32,
+    WORD = 4,          /* of a bank of shared memory, which takes as long as an access to L1 */
     LARGEST_PLAIN = 3, /* operations; what costs more is a function */
     CLAMP = 2,         /* operations of an index: a minimum and a maximum */
     DIVIDE = 3         /* by a constant: a product and shifts */
@@ -233,12 +234,17 @@ static void access_apart(counter *c, kas_ix ix, double n, size_t size, access_ki
     }
 }
 
-/* Adds the accesses of all lanes at an index. */
+/* Adds the accesses of all lanes at an index. `box`: where they find their values, or NULL. */
 static void access(counter *c, uint64_t mask, kas_ix ix, size_t size, double share,
-                   access_kind kind)
+                   access_kind kind, const kas_box *box)
 {
     const double n = share * computed(c, mask) * unshared(c, ix);
     compute_index(c, ix, share, kind == PICKED);
+    if (box) {
+        c->effort->loads += n * box->waves;
+        c->effort->sectors += n * box->waves * WORD;
+        return;
+    }
     if (!(mask & c->lane)) {
         c->effort->shared += n;
         c->effort->sectors += n * SECTOR_BYTES;
@@ -351,7 +357,7 @@ static void see(void *context, kas_ex e, const kas_ex_node *node)
                 c->bytes += size_of(c->ir, node->tensor) * (n < there ? n : there);
         }
         access(c, mask, node->ix, kas_dtype_size(c->ir->tensor[node->tensor].dtype),
-               1 - c->skipped[e], is_picked(c, node) ? PICKED : READ);
+               1 - c->skipped[e], is_picked(c, node) ? PICKED : READ, kas_nest_box_of(c->nest, e));
         break;
     case KAS_EX_UNARY:
     case KAS_EX_BINARY:
@@ -399,10 +405,29 @@ static void begin(counter *c)
     c->effort->turns = c->rows;
 }
 
+/* Adds what it takes to fill the boxes of all blocks: for each element a read, a write and their
+ * addresses, and where a thread begins two divisions. */
+static void fill_boxes(counter *c)
+{
+    enum { ADDRESSES = 2 };
+    const kas_nest *n = c->nest;
+    const double threads = (double)n->block[0] * n->block[1];
+    const double fills = n->fills * n->grid[0] * n->grid[1] * n->grid[2];
+    for (int i = 0; i < n->boxes; i++) {
+        const double each = fills * kas_box_turns(c->ir, n, &n->box[i]) * threads;
+        c->effort->loads += 2 * each;
+        c->effort->arithmetic += ADDRESSES * each;
+        c->effort->divisions += 2 * fills * threads;
+        c->effort->sectors +=
+            fills * (kas_box_bytes(c->ir, &n->box[i]) + (double)n->box[i].elements * WORD);
+    }
+}
+
 static void end(counter *c)
 {
     const kas_nest *n = c->nest;
-    access(c, c->all, n->store, kas_dtype_size(c->ir->tensor[n->tensor].dtype), 1, WRITE);
+    access(c, c->all, n->store, kas_dtype_size(c->ir->tensor[n->tensor].dtype), 1, WRITE, NULL);
+    fill_boxes(c);
     c->bytes += bytes_of(c->ir, n->tensor);
     for (int i = 0; i < n->outputs; i++)
         c->bytes += bytes_of(c->ir, n->output[i]);

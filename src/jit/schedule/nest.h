@@ -11,6 +11,15 @@ int kas_nest_id_of(const kas_nest *nest, int var);
 bool kas_nest_record(kas_nest *nest, kas_step step);
 /* Takes a step on the loop of a variable. */
 kas_status kas_nest_step_on(kas_ir *ir, kas_nest *nest, kas_step_kind kind, int var, int64_t n);
+/* Returns KAS_ILLEGAL with the step and the reason. */
+kas_status kas_nest_refuse(const kas_ir *ir, const kas_nest *nest, kas_step step,
+                           const char *reason);
+/* Returns the place of a loop of the nest, -1 of any other variable; and whether it was given its
+ * place in a block. */
+int kas_nest_place_in(const kas_nest *nest, int var);
+bool kas_nest_is_placed(const kas_nest *nest, int var);
+/* Takes the step `stage` on a loop that there is. */
+kas_status kas_nest_stage(kas_ir *ir, kas_nest *nest, kas_step step);
 /* Computes the threads of a block from its lanes and rows. */
 void kas_nest_set_threads(kas_nest *nest);
 
@@ -39,6 +48,14 @@ kas_status kas_nest_find_turned(const kas_ir *ir, kas_nest *nest);
 kas_status kas_nest_turn(kas_ir *ir, kas_nest *nest);
 /* Lists the loads that have a tile along the turned variable; there may be none. */
 kas_status kas_nest_list_tiles(kas_ir *ir, kas_nest *nest);
+/* Lists the loads that a GPU's block reads from shared memory, where a tile has all turns of
+ * reduction `loop`, which runs around the lanes, or what all rows of the block read (-1); there may
+ * be none (boxes.c). All loops of the nest have their place. */
+kas_status kas_nest_list_boxes(kas_ir *ir, kas_nest *nest, int loop);
+/* Returns how often a thread turns to fill an array. */
+double kas_box_turns(const kas_ir *ir, const kas_nest *nest, const kas_box *box);
+/* Returns the bytes of the sectors from which an array is filled. */
+double kas_box_bytes(const kas_ir *ir, const kas_box *box);
 /* Returns the value of a sum where variable `lane` has this value and all others are 0. */
 int64_t kas_ix_sum_at(const kas_ir *ir, const kas_ix_sum *sum, int lane, int64_t value);
 

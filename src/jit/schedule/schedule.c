@@ -194,8 +194,9 @@ static int64_t rows_of_block(const kas_nest *nest, int64_t size, double blocks, 
     return whole < size ? whole : size;
 }
 
-/* Places the loops; turns of `rows`, or of the innermost loop where that is -1, share a block. */
-static kas_status place_loops(kas_ir *ir, kas_nest *nest, double work, int rows)
+/* Places the loops; turns of `rows`, or of the innermost loop where that is -1, share a block:
+ * `count` of them, or as many as that is worth where it is 0. */
+static kas_status place_loops(kas_ir *ir, kas_nest *nest, double work, int rows, int64_t count)
 {
     axes a = {0};
     const int64_t extent = nest->lane < 0 ? 1 : ir->var_size[nest->lane];
@@ -211,7 +212,9 @@ static kas_status place_loops(kas_ir *ir, kas_nest *nest, double work, int rows)
     const bool turned = make_innermost(&a, nest->turned);
     if (a.count > 0) {
         const int64_t size = a.size[a.count - 1];
-        const int64_t here = turned ? nest->turns : rows_of_block(nest, size, blocks, work);
+        const int64_t here = turned      ? nest->turns
+                             : count > 0 ? count
+                                         : rows_of_block(nest, size, blocks, work);
         if (here > 1) {
             KAS_TRY(kas_nest_step_on(ir, nest, KAS_STEP_ROWS, a.var[--a.count], here));
             if (here < size)
@@ -229,7 +232,7 @@ static kas_status place_sharing(kas_ir *ir, kas_nest *nest, double work)
 {
     const kas_nest open = *nest;
     double least, fetched;
-    KAS_TRY(place_loops(ir, nest, work, -1));
+    KAS_TRY(place_loops(ir, nest, work, -1, 0));
     KAS_TRY(kas_nest_fetched(ir, nest, &least));
     for (int i = 0; i < open.loops; i++) {
         const int var = open.loop[i];
@@ -237,7 +240,7 @@ static kas_status place_sharing(kas_ir *ir, kas_nest *nest, double work)
             continue;
         for (int full = 0; full < 2; full++) { /* rows as usual, and as many as there are threads */
             kas_nest trial = open;
-            KAS_TRY(place_loops(ir, &trial, full ? 1 : work, var));
+            KAS_TRY(place_loops(ir, &trial, full ? 1 : work, var, 0));
             KAS_TRY(kas_nest_fetched(ir, &trial, &fetched));
             if (fetched >= worth * least)
                 continue;
@@ -253,7 +256,7 @@ static kas_status place_sharing(kas_ir *ir, kas_nest *nest, double work)
 static kas_status place_row(kas_ir *ir, kas_nest *nest)
 {
     KAS_TRY(place_width(ir, nest));
-    return place_loops(ir, nest, 1, -1);
+    return place_loops(ir, nest, 1, -1, 0);
 }
 
 /* Sets the kernel's loops and its store. A row's lanes are the last loop; the walk along columns is
@@ -312,62 +315,6 @@ static void add_outputs(kas_ir *ir, kas_nest *nest)
     }
 }
 
-/* Places a kernel whose lanes are chosen. */
-static kas_status place(kas_ir *ir, kas_nest *nest, const long_search *reduce)
-{
-    KAS_TRY(kas_nest_turn(ir, nest));
-    KAS_TRY(kas_nest_slide(ir, nest));
-    KAS_TRY(place_lanes(ir, nest, reduce->found));
-    if (!ir->cpu)
-        return place_sharing(ir, nest, nest->slides ? 1 : reduce->work);
-    return place_loops(ir, nest, reduce->work, -1);
-}
-
-/* The fastest placement so far. */
-typedef struct placement {
-    kas_ir *ir;
-    const long_search *reduce;
-    kas_nest best;
-    double seconds, least; /* least: to move the launch's bytes */
-} placement;
-
-static kas_status try_lanes(void *context, kas_nest trial)
-{
-    placement *p = context;
-    double seconds;
-    KAS_TRY(place(p->ir, &trial, p->reduce));
-    KAS_TRY(p->ir->status);
-    KAS_TRY(kas_nest_price(p->ir, &trial, &seconds, &p->least));
-    if (seconds >= worth * p->seconds)
-        return KAS_OK;
-    p->seconds = seconds;
-    p->best = trial;
-    return KAS_OK;
-}
-
-/* Chooses lanes by what their accesses cost, and on a GPU, where that leaves the launch far from
- * what its bytes take, by all that is counted. */
-static kas_status place_kernel(kas_ir *ir, kas_nest *nest)
-{
-    long_search reduce = {ir, nest->column >= 0, 1};
-    const kas_nest open = *nest;
-    if (nest->column >= 0)
-        reduce.work = (double)ir->var_size[nest->column];
-    KAS_TRY(kas_ex_visit(ir, nest->value, see_long, &reduce));
-    KAS_TRY(kas_nest_choose_lane(ir, nest, reduce.found));
-    KAS_TRY(place(ir, nest, &reduce));
-    if (ir->cpu || nest->lane < 0 || nest->column >= 0)
-        return KAS_OK;
-    placement p = {.ir = ir, .reduce = &reduce, .best = *nest};
-    KAS_TRY(ir->status);
-    KAS_TRY(kas_nest_price(ir, nest, &p.seconds, &p.least));
-    if (p.seconds < far * p.least || p.seconds < too_short)
-        return KAS_OK;
-    KAS_TRY(kas_nest_each_lane(ir, &open, reduce.found, try_lanes, &p));
-    *nest = p.best;
-    return KAS_OK;
-}
-
 /* By place in the masks: what is known of the chain of reductions that begins with a variable. */
 typedef struct chains {
     const kas_ir *ir;
@@ -407,11 +354,196 @@ static kas_status place_reductions(kas_ir *ir, kas_nest *nest)
     if (status == KAS_OK)
         status = kas_ex_visit(ir, nest->value, see_chain, &c);
     for (int i = c.masks.vars - 1; i >= nest->loops && status == KAS_OK; i--)
-        if (!c.is_inner[i] && !(c.is_long[i] && c.in_lanes[i]))
+        if (!c.is_inner[i] && !(c.is_long[i] && c.in_lanes[i]) &&
+            nest->state[kas_nest_id_of(nest, c.masks.var[i])] == KAS_LOOP_OPEN)
             status = kas_nest_step_on(ir, nest, c.is_long[i] ? KAS_STEP_AROUND : KAS_STEP_UNROLL,
                                       c.masks.var[i], 0);
     kas_masks_free(&c.masks);
     return status;
+}
+
+/* Places a kernel whose lanes are chosen. */
+static kas_status place(kas_ir *ir, kas_nest *nest, const long_search *reduce)
+{
+    KAS_TRY(kas_nest_turn(ir, nest));
+    KAS_TRY(kas_nest_slide(ir, nest));
+    KAS_TRY(place_lanes(ir, nest, reduce->found));
+    if (!ir->cpu)
+        return place_sharing(ir, nest, nest->slides ? 1 : reduce->work);
+    return place_loops(ir, nest, reduce->work, -1, 0);
+}
+
+/* The fastest placement so far. */
+typedef struct placement {
+    kas_ir *ir;
+    const long_search *reduce;
+    kas_nest best;
+    double seconds, least; /* least: to move the launch's bytes */
+} placement;
+
+/* Keeps a placement that is faster than the best. */
+static kas_status compare(placement *p, const kas_nest *trial)
+{
+    double seconds;
+    KAS_TRY(p->ir->status);
+    KAS_TRY(kas_nest_price(p->ir, trial, &seconds, &p->least));
+    if (seconds >= worth * p->seconds)
+        return KAS_OK;
+    p->seconds = seconds;
+    p->best = *trial;
+    return KAS_OK;
+}
+
+static kas_status try_lanes(void *context, kas_nest trial)
+{
+    placement *p = context;
+    KAS_TRY(place(p->ir, &trial, p->reduce));
+    return compare(p, &trial);
+}
+
+/* ---- shared memory --------------------------------------------------------------------------- */
+
+/* Finds the loops and reductions along which what lanes read apart lies side by side. */
+typedef struct turning {
+    const kas_ir *ir;
+    const kas_nest *nest;
+    uint8_t along[KAS_LOOP_IDS];
+} turning;
+
+static void see_turned(void *context, kas_ex e, const kas_ex_node *node)
+{
+    turning *t = context;
+    int64_t apart, between;
+    (void)e;
+    if (node->kind != KAS_EX_LOAD ||
+        (kas_ix_coeff(t->ir, node->ix, t->nest->lane, &apart) && apart * apart <= 1))
+        return;
+    for (int id = 0; id < t->nest->ids; id++)
+        t->along[id] |= t->nest->state[id] != KAS_LOOP_REPLACED &&
+                        kas_ix_coeff(t->ir, node->ix, t->nest->var_of[id], &between) &&
+                        between == 1;
+}
+
+/* Stages along a loop, if that is legal, and compares. */
+static kas_status try_stage(placement *p, kas_nest *trial, int var, int64_t n)
+{
+    const bool quiet = kas_quiet(true);
+    const kas_status status = kas_nest_step_on(p->ir, trial, KAS_STEP_STAGE, var, n);
+    kas_quiet(quiet);
+    if (status == KAS_OK)
+        return compare(p, trial);
+    return status == KAS_ILLEGAL ? KAS_OK : status;
+}
+
+/* Places a kernel with so many turns of `rows` in a block, and stages what the block reads. */
+static kas_status try_front(placement *p, kas_nest trial, int rows, int64_t count)
+{
+    if (trial.row)
+        KAS_TRY(place_width(p->ir, &trial));
+    else
+        KAS_TRY(place_lanes(p->ir, &trial, p->reduce->found));
+    KAS_TRY(place_loops(p->ir, &trial, p->reduce->work, rows, count));
+    return trial.rows >= 0 ? try_stage(p, &trial, trial.rows, trial.block_rows)
+                           : try_stage(p, &trial, trial.lane, trial.lanes);
+}
+
+/* Stages a part of a reduction around the lanes, for rows that run together: as many as there are
+ * threads. */
+static kas_status try_chunk(placement *p, const kas_nest *open, int var, int rows, int64_t turns)
+{
+    kas_nest trial = *open;
+    if (turns < p->ir->var_size[var]) {
+        if (!kas_nest_split_loop(p->ir, open, var, turns, &trial))
+            return p->ir->status;
+        var = p->ir->vars - 1; /* the inner loop is the last variable that was made */
+    }
+    KAS_TRY(place_lanes(p->ir, &trial, true));
+    int64_t count = 1;
+    const int64_t size = rows < 0 ? 1 : p->ir->var_size[rows],
+                  most = KAS_MAX_BLOCK / ((trial.lanes / trial.width + WARP - 1) / WARP * WARP);
+    for (int64_t n = 2; n <= size && n <= most; n++)
+        count = size % n ? count : n;
+    KAS_TRY(place_loops(p->ir, &trial, 1, rows, count));
+    KAS_TRY(place_reductions(p->ir, &trial));
+    return try_stage(p, &trial, var, turns);
+}
+
+static bool is_own(const kas_nest *nest, int var)
+{
+    bool own = false;
+    for (int i = 0; i < nest->loops; i++)
+        own |= nest->loop[i] == var;
+    return own;
+}
+
+static kas_status try_staged(void *context, kas_nest open)
+{
+    static const int64_t turns[] = {8, 16, 32, 64};
+    placement *p = context;
+    turning t = {.ir = p->ir, .nest = &open};
+    KAS_TRY(kas_ex_visit(p->ir, open.value, see_turned, &t));
+    if (!open.row)
+        KAS_TRY(try_front(p, open, -1, 0));
+    for (int id = 0; id < open.ids; id++) {
+        const int var = open.var_of[id];
+        const int64_t size = p->ir->var_size[var];
+        if (!t.along[id] || var == open.lane || var == open.inner)
+            continue;
+        for (int i = 0; i < 4; i++) {
+            if (is_own(&open, var) && (size >= turns[i] || i == 0))
+                KAS_TRY(try_front(p, open, var, size < turns[i] ? size : turns[i]));
+            if (is_own(&open, var) || open.row || size % turns[i])
+                continue;
+            KAS_TRY(try_chunk(p, &open, var, -1, turns[i]));
+            for (int k = 0; k < open.loops; k++)
+                if (open.loop[k] != open.lane && open.loop[k] != open.inner)
+                    KAS_TRY(try_chunk(p, &open, var, open.loop[k], turns[i]));
+        }
+    }
+    return KAS_OK;
+}
+
+/* Chooses lanes by what their accesses cost, and on a GPU, where that leaves the launch far from
+ * what its bytes take, by all that is counted. */
+static kas_status place_kernel(kas_ir *ir, kas_nest *nest)
+{
+    long_search reduce = {ir, nest->column >= 0, 1};
+    const kas_nest open = *nest;
+    if (nest->column >= 0)
+        reduce.work = (double)ir->var_size[nest->column];
+    KAS_TRY(kas_ex_visit(ir, nest->value, see_long, &reduce));
+    KAS_TRY(kas_nest_choose_lane(ir, nest, reduce.found));
+    KAS_TRY(place(ir, nest, &reduce));
+    if (ir->cpu || nest->lane < 0 || nest->column >= 0)
+        return KAS_OK;
+    placement p = {.ir = ir, .reduce = &reduce, .best = *nest};
+    KAS_TRY(ir->status);
+    KAS_TRY(kas_nest_price(ir, nest, &p.seconds, &p.least));
+    if (p.seconds < far * p.least || p.seconds < too_short)
+        return KAS_OK;
+    KAS_TRY(kas_nest_each_lane(ir, &open, reduce.found, try_lanes, &p));
+    if (p.seconds >= far * p.least)
+        KAS_TRY(kas_nest_each_lane(ir, &open, reduce.found, try_staged, &p));
+    *nest = p.best;
+    return KAS_OK;
+}
+
+/* Chooses the rows of a block for a kernel of rows, and on a GPU what it stages. */
+static kas_status place_row_kernel(kas_ir *ir, kas_nest *nest)
+{
+    const long_search reduce = {ir, false, 1};
+    const kas_nest open = *nest;
+    KAS_TRY(place_row(ir, nest));
+    placement p = {.ir = ir, .reduce = &reduce, .best = *nest};
+    KAS_TRY(ir->status);
+    if (ir->cpu)
+        return KAS_OK;
+    KAS_TRY(kas_nest_price(ir, nest, &p.seconds, &p.least));
+    if (p.seconds < far * p.least || p.seconds < too_short)
+        return KAS_OK;
+    KAS_TRY(try_staged(&p, open));
+    *nest = p.best;
+    return KAS_OK;
 }
 
 kas_status kas_nest_open(kas_ir *ir, int tensor, kas_ex value, kas_nest *out)
@@ -437,7 +569,7 @@ kas_status kas_schedule_default(kas_ir *ir, const kas_nest *open, kas_schedule *
     kas_nest nest = *open;
     KAS_TRY(kas_nest_split(ir, &nest));
     KAS_TRY(kas_nest_merge(ir, &nest));
-    KAS_TRY(nest.row ? place_row(ir, &nest) : place_kernel(ir, &nest));
+    KAS_TRY(nest.row ? place_row_kernel(ir, &nest) : place_kernel(ir, &nest));
     KAS_TRY(place_reductions(ir, &nest));
     const bool quiet = kas_quiet(true);
     const kas_status status =

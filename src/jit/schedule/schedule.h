@@ -18,7 +18,7 @@
 #include "jit/schedule/rows.h"
 #include "jit/schedule/sequence.h"
 
-enum { KAS_NEST_LOOPS = 32, KAS_TILES = 8, KAS_INSIDES = 8 };
+enum { KAS_NEST_LOOPS = 32, KAS_TILES = 8, KAS_INSIDES = 8, KAS_BOXES = 4, KAS_BOX_DIMS = 4 };
 /* What a grid axis counts: chunks of lanes, chunks of rows */
 enum { KAS_AXIS_NONE = -1, KAS_AXIS_LANES = -2, KAS_AXIS_ROWS = -3 };
 
@@ -30,6 +30,18 @@ typedef struct kas_tile {
     int64_t turns;
     kas_ix turn; /* where tiles are read inside the lanes: the number of the turn */
 } kas_tile;
+
+/* What the lanes of a GPU's block read by one load, as an array in shared memory (boxes.c). */
+typedef struct kas_box {
+    kas_ex load;
+    kas_ix place;                /* in the array, of what a lane reads */
+    kas_ix from;                 /* flat address of the element that turns of all `dim` name */
+    int dims, dim[KAS_BOX_DIMS]; /* variables, neighbours in memory first */
+    int64_t step[KAS_BOX_DIMS];  /* elements of the array from one turn to the next */
+    int64_t elements;            /* of the array, with those that keep banks apart */
+    int64_t run;                 /* neighbours in memory that are copied together */
+    double waves;                /* turns that the banks need for what the lanes of a warp read */
+} kas_box;
 
 /* A test of a pixel's place: low <= ix <= high (inside.c). */
 typedef struct kas_inside {
@@ -74,6 +86,13 @@ typedef struct kas_nest {
     kas_schedule schedule;
     int opened, bases, ids, var_of[KAS_LOOP_IDS];
     uint8_t state[KAS_LOOP_IDS]; /* kas_loop_state */
+    /* On a GPU: arrays of a block, filled in front of its rows, or in each turn of the reductions
+     * around `boxed`, a reduction around the lanes */
+    int boxes, boxed; /* boxed: -1 in front of the rows */
+    kas_box box[KAS_BOXES];
+    int first_lane,
+        first_row;      /* variables: the first of the block, or of those that run together */
+    double fills;       /* how often a block fills its arrays */
     kas_step_kind last; /* step from `lane` on; what comes after it has a place behind it */
 } kas_nest;
 
@@ -117,6 +136,9 @@ bool kas_atom_has_lane(const kas_ir *ir, const kas_atom *atom, int lane);
  * are unrolled first, and neighbours share what they load in unrolled turns. `var`: the reductions
  * of `body`, outermost first. */
 void kas_nest_order_taps(const kas_ir *ir, const kas_nest *nest, kas_ex body, int *var, int vars);
+
+/* Returns the array in which lanes of a GPU find a load, or NULL (boxes.c). */
+const kas_box *kas_nest_box_of(const kas_nest *nest, kas_ex load);
 
 /* Calls `see` for each index expression of the kernel, once for each place where it stands. */
 typedef void kas_ix_visitor(void *context, const kas_ex_node *node, kas_ix ix);

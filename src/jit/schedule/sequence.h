@@ -47,8 +47,11 @@
  *                      turns, with a sum for each in registers. L must carry no dependence.
  *     stage L n        What lanes read apart but side by side along L is first copied to a tile of
  *                      n turns (tiles.c). L may be a reduction. Legal because the kernel does not
- *                      write what it reads. On a CPU only: no code is generated for a GPU's shared
- *                      memory, nor for prefetching.
+ *                      write what it reads. On a GPU it is what lanes read apart, copied to shared
+ *                      memory (boxes.c): in front of the rows of a block (L are the rows and n all
+ *                      of its turns there, or the lanes where a block has no rows), or in front of
+ *                      a reduction around the lanes (n are all of its turns). Then threads meet at
+ *                      barriers in each turn, and all must have the same number of rows.
  *     lanes n          n lanes share a block; chunks of as many are a loop called `lanes`.
  *     vectorise n      A thread has n neighbouring lanes and accesses 16 bytes at once. What is
  *                      written must be aligned runs (wide.h).
@@ -61,7 +64,8 @@
  *                      the image (inside.c). On a CPU only.
  *
  * From `lane` on, steps come in the order in which they are listed here, a loop's unroll beside
- * vthread and serial beside block: what shares a block cannot be split any more. How far a GPU
+ * vthread, serial beside block, and a GPU's stage last: what shares a block cannot be split any more.
+ * How far a GPU
  * unrolls loops (emit/unroll.c), which values stay in registers between the loops of a row
  * (emit/emit_kept.h) and what lanes pick (picks.c) follow from the nest and are no steps. A
  * reduction is split over threads when a kernel is lowered (lower/reduce.c), because its parts are

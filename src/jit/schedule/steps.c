@@ -11,16 +11,14 @@ enum {
     MOST_INNER = 16,       /* turns of a loop inside the lanes */
     MOST_DEPENDENCES = 64, /* that are listed */
     MOST_LANES = 1024,
-    TILE_LANES = 8,       /* fewest; kas_tile_fill transposes as many */
-    TILE_TURNS = 64,      /* KAS_TILE_TURNS of tile.h */
     TILE_BYTES = 1 << 16, /* of all tiles of a block */
     GRID_YZ = 65535
 };
 
 /* ---- refusals -------------------------------------------------------------------------------- */
 
-/* Returns KAS_ILLEGAL with the step and the reason. */
-static kas_status refuse(const kas_ir *ir, const kas_nest *nest, kas_step step, const char *reason)
+kas_status kas_nest_refuse(const kas_ir *ir, const kas_nest *nest, kas_step step,
+                           const char *reason)
 {
     kas_buf text = {0};
     if (kas_is_quiet(KAS_ILLEGAL)) /* a search asks often */
@@ -39,7 +37,7 @@ static kas_status refuse_carried(const kas_ir *ir, const kas_nest *nest, kas_ste
         "dependence S2 -> S3: each lane of the row needs what all of them computed",
         "dependence S2 -> S2': a walk along the column needs the whole of the walk before",
         "dependence S2 -> S2: a turn adds to the sum of the turns before"};
-    return refuse(ir, nest, step, why[kind]);
+    return kas_nest_refuse(ir, nest, step, why[kind]);
 }
 
 /* ---- loops ----------------------------------------------------------------------------------- */
@@ -57,7 +55,7 @@ int kas_nest_id_of(const kas_nest *nest, int var)
     return -1;
 }
 
-static int place_in(const kas_nest *nest, int var)
+int kas_nest_place_in(const kas_nest *nest, int var)
 {
     for (int i = 0; i < nest->loops; i++)
         if (nest->loop[i] == var)
@@ -65,8 +63,7 @@ static int place_in(const kas_nest *nest, int var)
     return -1;
 }
 
-/* Returns whether a loop of the nest was given its place. */
-static bool is_placed(const kas_nest *nest, int var)
+bool kas_nest_is_placed(const kas_nest *nest, int var)
 {
     bool placed = var == nest->lane || var == nest->inner || var == nest->rows ||
                   var == nest->column || var == nest->turned;
@@ -137,14 +134,15 @@ static kas_status place_reduction(const kas_ir *ir, kas_nest *nest, kas_step ste
     reduction r;
     KAS_TRY(find_reduction(ir, nest, var_of(nest, step.loop), -1, &r));
     if (nest->state[step.loop] != KAS_LOOP_OPEN)
-        return refuse(ir, nest, step, "the reduction has its place already");
+        return kas_nest_refuse(ir, nest, step, "the reduction has its place already");
     if (step.kind == KAS_STEP_UNROLL && r.turns > MOST_UNROLLED)
-        return refuse(ir, nest, step, "at most 64 turns are unrolled; split it first");
+        return kas_nest_refuse(ir, nest, step, "at most 64 turns are unrolled; split it first");
     if (step.kind == KAS_STEP_AROUND && r.inside)
-        return refuse(ir, nest, step,
-                      "dependence S2 -> S2: each turn of the reduction outside it uses its result");
+        return kas_nest_refuse(
+            ir, nest, step,
+            "dependence S2 -> S2: each turn of the reduction outside it uses its result");
     if (step.kind == KAS_STEP_AROUND && nest->inner >= 0)
-        return refuse(ir, nest, step, "a loop inside the lanes keeps its sums there");
+        return kas_nest_refuse(ir, nest, step, "a loop inside the lanes keeps its sums there");
     nest->state[step.loop] = step.kind == KAS_STEP_UNROLL ? KAS_LOOP_UNROLLED : KAS_LOOP_AROUND;
     return KAS_OK;
 }
@@ -158,21 +156,22 @@ static kas_status split(kas_ir *ir, kas_nest *nest, kas_step step)
     kas_nest cut;
     reduction r;
     if (step.n < 2 || step.n >= size || size % step.n)
-        return refuse(ir, nest, step, "the number must divide the loop's turns, with turns left");
+        return kas_nest_refuse(ir, nest, step,
+                               "the number must divide the loop's turns, with turns left");
     if (nest->row && var == nest->lane)
         return refuse_carried(ir, nest, step, KAS_DEPENDENCE_ROW);
     if (var == nest->column)
         return refuse_carried(ir, nest, step, KAS_DEPENDENCE_WALK);
-    if (is_placed(nest, var))
-        return refuse(ir, nest, step, "the loop has its place already");
-    if (place_in(nest, var) < 0) {
+    if (kas_nest_is_placed(nest, var))
+        return kas_nest_refuse(ir, nest, step, "the loop has its place already");
+    if (kas_nest_place_in(nest, var) < 0) {
         KAS_TRY(find_reduction(ir, nest, var, -1, &r));
         if (r.fn == KAS_FN_REDUCE_ARGMAX)
-            return refuse(ir, nest, step,
-                          "the result of an argument of a maximum is the number of its turn");
+            return kas_nest_refuse(
+                ir, nest, step, "the result of an argument of a maximum is the number of its turn");
     }
     if (!kas_nest_split_loop(ir, nest, var, step.n, &cut))
-        return refuse(ir, nest, step, "there are too many loops");
+        return kas_nest_refuse(ir, nest, step, "there are too many loops");
     *nest = cut;
     return KAS_OK;
 }
@@ -180,14 +179,14 @@ static kas_status split(kas_ir *ir, kas_nest *nest, kas_step step)
 static kas_status fuse(kas_ir *ir, kas_nest *nest, kas_step step)
 {
     const int a = var_of(nest, step.loop), b = var_of(nest, step.other);
-    const int at = place_in(nest, a);
+    const int at = kas_nest_place_in(nest, a);
     kas_nest merged;
     if (at < 0 || at + 1 == nest->loops || nest->loop[at + 1] != b)
-        return refuse(ir, nest, step, "the second loop must stand right inside the first");
-    if (is_placed(nest, a) || is_placed(nest, b))
-        return refuse(ir, nest, step, "a loop has its place already");
+        return kas_nest_refuse(ir, nest, step, "the second loop must stand right inside the first");
+    if (kas_nest_is_placed(nest, a) || kas_nest_is_placed(nest, b))
+        return kas_nest_refuse(ir, nest, step, "a loop has its place already");
     if (!kas_nest_merge_pair(ir, nest, at, &merged))
-        return refuse(ir, nest, step, "the loop would be too long");
+        return kas_nest_refuse(ir, nest, step, "the loop would be too long");
     *nest = merged;
     return KAS_OK;
 }
@@ -201,35 +200,38 @@ static kas_status interchange_reductions(kas_ir *ir, kas_nest *nest, kas_step st
     int count;
     KAS_TRY(find_reduction(ir, nest, a, b, &r));
     if (!r.chained)
-        return refuse(ir, nest, step,
-                      "the second reduction must stand right inside the first and be of its kind");
+        return kas_nest_refuse(
+            ir, nest, step,
+            "the second reduction must stand right inside the first and be of its kind");
     KAS_TRY(kas_nest_dependences(ir, nest, list, MOST_DEPENDENCES, &count));
     const int reversed = kas_dependence_reversed(list, count, a, b);
     if (reversed >= 0) {
         kas_buf_puts(&text, "it reverses the dependence ");
         kas_dependence_print(&list[reversed], &text);
-        const kas_status status = refuse(ir, nest, step, kas_buf_text(&text));
+        const kas_status status = kas_nest_refuse(ir, nest, step, kas_buf_text(&text));
         kas_buf_free(&text);
         return status;
     }
     nest->value = kas_ex_interchange(ir, nest->value, a, b);
     for (int i = 0; i < nest->outputs; i++)
         nest->output_value[i] = kas_ex_interchange(ir, nest->output_value[i], a, b);
-    return kas_nest_record(nest, step) ? ir->status : refuse(ir, nest, step, "too many steps");
+    return kas_nest_record(nest, step) ? ir->status
+                                       : kas_nest_refuse(ir, nest, step, "too many steps");
 }
 
 static kas_status interchange(kas_ir *ir, kas_nest *nest, kas_step step)
 {
-    const int a = place_in(nest, var_of(nest, step.loop)),
-              b = place_in(nest, var_of(nest, step.other));
+    const int a = kas_nest_place_in(nest, var_of(nest, step.loop)),
+              b = kas_nest_place_in(nest, var_of(nest, step.other));
     if (a < 0 && b < 0)
         return interchange_reductions(ir, nest, step);
     if (a < 0 || b < 0)
-        return refuse(ir, nest, step,
-                      "dependence S1 -> S2: a sum begins in front of its turns; `around` moves a "
-                      "reduction around the lanes");
-    if (is_placed(nest, nest->loop[a]) || is_placed(nest, nest->loop[b]))
-        return refuse(ir, nest, step, "a loop has its place already");
+        return kas_nest_refuse(
+            ir, nest, step,
+            "dependence S1 -> S2: a sum begins in front of its turns; `around` moves a "
+            "reduction around the lanes");
+    if (kas_nest_is_placed(nest, nest->loop[a]) || kas_nest_is_placed(nest, nest->loop[b]))
+        return kas_nest_refuse(ir, nest, step, "a loop has its place already");
     for (int i = 0; i < 2; i++) {
         const int var = nest->loop[i ? b : a];
         const kas_dependence_kind kind = kas_nest_carries(ir, nest, var);
@@ -239,7 +241,7 @@ static kas_status interchange(kas_ir *ir, kas_nest *nest, kas_step step)
     const int var = nest->loop[a];
     nest->loop[a] = nest->loop[b];
     nest->loop[b] = var;
-    return kas_nest_record(nest, step) ? KAS_OK : refuse(ir, nest, step, "too many steps");
+    return kas_nest_record(nest, step) ? KAS_OK : kas_nest_refuse(ir, nest, step, "too many steps");
 }
 
 /* ---- places ---------------------------------------------------------------------------------- */
@@ -279,12 +281,14 @@ static kas_status place_inside(const kas_ir *ir, kas_nest *nest, kas_step step)
     for (int i = 0; i < nest->ids; i++)
         around |= nest->state[i] == KAS_LOOP_AROUND;
     if (around)
-        return refuse(ir, nest, step,
-                      "one loop runs inside the lanes, and no reduction around them then");
+        return kas_nest_refuse(ir, nest, step,
+                               "one loop runs inside the lanes, and no reduction around them then");
     if (nest->row || nest->column >= 0 || nest->lane < 0)
-        return refuse(ir, nest, step, "only lanes that are no row and no column hold a loop");
+        return kas_nest_refuse(ir, nest, step,
+                               "only lanes that are no row and no column hold a loop");
     if (ir->var_size[var] > MOST_INNER)
-        return refuse(ir, nest, step, "at most 16 turns run inside the lanes; split it first");
+        return kas_nest_refuse(ir, nest, step,
+                               "at most 16 turns run inside the lanes; split it first");
     nest->inner = var;
     nest->slides = step.kind == KAS_STEP_VTHREAD;
     return KAS_OK;
@@ -294,9 +298,10 @@ static kas_status place_rows(const kas_ir *ir, kas_nest *nest, kas_step step)
 {
     const int var = var_of(nest, step.loop);
     if (nest->rows >= 0)
-        return refuse(ir, nest, step, "the rows of a block are a loop already");
+        return kas_nest_refuse(ir, nest, step, "the rows of a block are a loop already");
     if (step.n < 2 || step.n > ir->var_size[var])
-        return refuse(ir, nest, step, "a block has 2 rows or more, and at most the loop's turns");
+        return kas_nest_refuse(ir, nest, step,
+                               "a block has 2 rows or more, and at most the loop's turns");
     nest->rows = var;
     nest->block_rows = step.n;
     return KAS_OK;
@@ -316,11 +321,11 @@ static kas_status place_axis(const kas_ir *ir, kas_nest *nest, kas_step step)
         size = ir->var_size[var];
     }
     if (size < (step.loop >= KAS_LOOP_ROWS ? 2 : 1))
-        return refuse(ir, nest, step, "there is one chunk only");
+        return kas_nest_refuse(ir, nest, step, "there is one chunk only");
     if (nest->axis_var[step.other] != KAS_AXIS_NONE)
-        return refuse(ir, nest, step, "this coordinate of the block is another loop");
+        return kas_nest_refuse(ir, nest, step, "this coordinate of the block is another loop");
     if (size > (step.other ? GRID_YZ : INT32_MAX))
-        return refuse(ir, nest, step, "a block's coordinates y and z are below 65536");
+        return kas_nest_refuse(ir, nest, step, "a block's coordinates y and z are below 65536");
     nest->axis_var[step.other] = var;
     nest->grid[step.other] = (unsigned)size;
     return KAS_OK;
@@ -329,9 +334,9 @@ static kas_status place_axis(const kas_ir *ir, kas_nest *nest, kas_step step)
 static kas_status place_lanes(const kas_ir *ir, kas_nest *nest, kas_step step)
 {
     if (step.n < 1 || step.n > extent_of(ir, nest) || (nest->row && step.n != extent_of(ir, nest)))
-        return refuse(ir, nest, step,
-                      nest->row ? "a row's lanes share a block"
-                                : "a block has 1 lane to all of them");
+        return kas_nest_refuse(ir, nest, step,
+                               nest->row ? "a row's lanes share a block"
+                                         : "a block has 1 lane to all of them");
     nest->lanes = step.n;
     return KAS_OK;
 }
@@ -339,37 +344,12 @@ static kas_status place_lanes(const kas_ir *ir, kas_nest *nest, kas_step step)
 static kas_status widen(const kas_ir *ir, kas_nest *nest, kas_step step)
 {
     if (step.n != kas_wide(ir) || nest->tiles > 0 || !kas_nest_can_widen(ir, nest))
-        return refuse(ir, nest, step,
-                      "what the lanes write must be aligned runs of 16 bytes, and lanes neither "
-                      "read tiles nor hold a loop");
+        return kas_nest_refuse(
+            ir, nest, step,
+            "what the lanes write must be aligned runs of 16 bytes, and lanes neither "
+            "read tiles nor hold a loop");
     nest->width = step.n;
     return KAS_OK;
-}
-
-static kas_status stage(kas_ir *ir, kas_nest *nest, kas_step step)
-{
-    if (!ir->cpu)
-        return refuse(ir, nest, step, "no code is generated for a GPU's shared memory");
-    if (nest->lane < 0 || nest->column >= 0 || nest->row || nest->lanes < TILE_LANES)
-        return refuse(ir, nest, step,
-                      "there are fewer than 8 lanes, or they are a row or a column");
-    const kas_nest open = *nest;
-    nest->turned = var_of(nest, step.loop);
-    nest->turns = step.n;
-    const int64_t size = ir->var_size[nest->turned];
-    if (size % step.n || (place_in(nest, nest->turned) < 0 && size != step.n) ||
-        step.n > TILE_TURNS)
-        return refuse(ir, nest, step,
-                      "a tile has at most 64 turns, which divide the loop's; of a reduction it has "
-                      "all");
-    const kas_status status = kas_nest_list_tiles(ir, nest);
-    if (status == KAS_OK && nest->tiles > 0)
-        return KAS_OK;
-    *nest = open;
-    return status != KAS_OK ? status
-                            : refuse(ir, nest, step,
-                                     "no load lies apart from lane to lane and side by side along "
-                                     "this loop");
 }
 
 static kas_status unswitch(kas_ir *ir, kas_nest *nest, kas_step step)
@@ -377,8 +357,9 @@ static kas_status unswitch(kas_ir *ir, kas_nest *nest, kas_step step)
     KAS_TRY(kas_nest_find_insides(ir, nest));
     return nest->insides > 0
                ? KAS_OK
-               : refuse(ir, nest, step,
-                        "the kernel has no windows that lie inside the image often enough");
+               : kas_nest_refuse(
+                     ir, nest, step,
+                     "the kernel has no windows that lie inside the image often enough");
 }
 
 /* ---- one step -------------------------------------------------------------------------------- */
@@ -387,14 +368,15 @@ static kas_status unswitch(kas_ir *ir, kas_nest *nest, kas_step step)
 static kas_status check_place(const kas_ir *ir, const kas_nest *nest, kas_step step)
 {
     const int var = var_of(nest, step.loop);
-    if (place_in(nest, var) < 0)
+    if (kas_nest_place_in(nest, var) < 0)
         return refuse_carried(ir, nest, step, KAS_DEPENDENCE_SUM);
     const kas_dependence_kind kind = kas_nest_carries(ir, nest, var);
     if (kind != KAS_DEPENDENCE_NONE && step.kind != KAS_STEP_SERIAL)
         return refuse_carried(ir, nest, step, kind);
     const bool tiles = step.kind == KAS_STEP_ROWS && var == nest->turned && step.n == nest->turns;
-    return is_placed(nest, var) && !tiles ? refuse(ir, nest, step, "the loop has its place already")
-                                          : KAS_OK;
+    return kas_nest_is_placed(nest, var) && !tiles
+               ? kas_nest_refuse(ir, nest, step, "the loop has its place already")
+               : KAS_OK;
 }
 
 static bool places_a_loop(const kas_nest *nest, kas_step step)
@@ -402,7 +384,7 @@ static bool places_a_loop(const kas_nest *nest, kas_step step)
     return step.kind == KAS_STEP_LANE || step.kind == KAS_STEP_VTHREAD ||
            step.kind == KAS_STEP_ROWS || step.kind == KAS_STEP_SERIAL ||
            (step.kind == KAS_STEP_BLOCK && step.loop < KAS_LOOP_ROWS) ||
-           (step.kind == KAS_STEP_UNROLL && place_in(nest, var_of(nest, step.loop)) >= 0);
+           (step.kind == KAS_STEP_UNROLL && kas_nest_place_in(nest, var_of(nest, step.loop)) >= 0);
 }
 
 static kas_status place(kas_ir *ir, kas_nest *nest, kas_step step)
@@ -413,19 +395,19 @@ static kas_status place(kas_ir *ir, kas_nest *nest, kas_step step)
     case KAS_STEP_UNROLL:
     case KAS_STEP_AROUND:
     case KAS_STEP_VTHREAD:
-        if (place_in(nest, var_of(nest, step.loop)) < 0)
+        if (kas_nest_place_in(nest, var_of(nest, step.loop)) < 0)
             return place_reduction(ir, nest, step);
         return step.kind == KAS_STEP_AROUND
-                   ? refuse(ir, nest, step, "only a reduction runs around the lanes")
+                   ? kas_nest_refuse(ir, nest, step, "only a reduction runs around the lanes")
                    : place_inside(ir, nest, step);
     case KAS_STEP_LANE:
         if (nest->lane >= 0)
-            return refuse(ir, nest, step, "the lanes are another loop");
+            return kas_nest_refuse(ir, nest, step, "the lanes are another loop");
         nest->lane = var_of(nest, step.loop);
         nest->lanes = ir->var_size[nest->lane];
         return KAS_OK;
     case KAS_STEP_STAGE:
-        return stage(ir, nest, step);
+        return kas_nest_stage(ir, nest, step);
     case KAS_STEP_LANES:
         return place_lanes(ir, nest, step);
     case KAS_STEP_VECTORISE:
@@ -443,14 +425,15 @@ static kas_status place(kas_ir *ir, kas_nest *nest, kas_step step)
 }
 
 /* Returns the step beside which this one stands in the order of sequence.h. */
-static kas_step_kind rank_of(const kas_nest *nest, kas_step step)
+static kas_step_kind rank_of(const kas_ir *ir, const kas_nest *nest, kas_step step)
 {
     const bool reduction = step.kind == KAS_STEP_AROUND ||
                            (step.kind == KAS_STEP_UNROLL && !places_a_loop(nest, step));
-    return reduction                      ? nest->last
-           : step.kind == KAS_STEP_UNROLL ? KAS_STEP_VTHREAD
-           : step.kind == KAS_STEP_BLOCK  ? KAS_STEP_SERIAL
-                                          : (kas_step_kind)step.kind;
+    return reduction                                 ? nest->last
+           : step.kind == KAS_STEP_UNROLL            ? KAS_STEP_VTHREAD
+           : step.kind == KAS_STEP_BLOCK             ? KAS_STEP_SERIAL
+           : step.kind == KAS_STEP_STAGE && !ir->cpu ? KAS_STEP_UNSWITCH /* comes last, too */
+                                                     : (kas_step_kind)step.kind;
 }
 
 kas_status kas_nest_step(kas_ir *ir, kas_nest *nest, kas_step step)
@@ -458,9 +441,10 @@ kas_status kas_nest_step(kas_ir *ir, kas_nest *nest, kas_step step)
     const bool has_loop = step.kind != KAS_STEP_LANES && step.kind != KAS_STEP_VECTORISE &&
                           step.kind != KAS_STEP_UNSWITCH && step.loop < KAS_LOOP_ROWS;
     if (has_loop && var_of(nest, step.loop) < 0)
-        return refuse(ir, nest, step, "there is no such loop any more");
+        return kas_nest_refuse(ir, nest, step, "there is no such loop any more");
     if (step.kind < KAS_STEP_UNROLL && nest->last >= KAS_STEP_STAGE)
-        return refuse(ir, nest, step, "loops change before tiles and blocks are made of them");
+        return kas_nest_refuse(ir, nest, step,
+                               "loops change before tiles and blocks are made of them");
     switch ((kas_step_kind)step.kind) {
     case KAS_STEP_SPLIT:
         return split(ir, nest, step);
@@ -471,17 +455,19 @@ kas_status kas_nest_step(kas_ir *ir, kas_nest *nest, kas_step step)
     default:
         break;
     }
-    const kas_step_kind rank = rank_of(nest, step);
+    const kas_step_kind rank = rank_of(ir, nest, step);
     if (rank < nest->last)
-        return refuse(
+        return kas_nest_refuse(
             ir, nest, step,
-            "the order is lane, unroll or vthread of a loop, stage, lanes, vectorise, rows, "
-            "serial and block, unswitch");
+            "the order is lane, unroll or vthread of a loop, stage (on a GPU last), "
+            "lanes, vectorise, "
+            "rows, serial and block, unswitch");
     KAS_TRY(place(ir, nest, step));
     nest->last = rank > nest->last ? rank : nest->last;
     kas_nest_set_threads(nest);
-    return kas_nest_record(nest, step) ? ir->status
-                                       : refuse(ir, nest, step, "the schedule has too many steps");
+    return kas_nest_record(nest, step)
+               ? ir->status
+               : kas_nest_refuse(ir, nest, step, "the schedule has too many steps");
 }
 
 kas_status kas_nest_step_on(kas_ir *ir, kas_nest *nest, kas_step_kind kind, int var, int64_t n)
@@ -513,7 +499,7 @@ static kas_status check_complete(const kas_ir *ir, const kas_nest *nest)
     bool lanes = nest->lanes < extent_of(ir, nest),
          rows = nest->rows >= 0 && nest->block_rows < ir->var_size[nest->rows];
     for (int i = 0; i < nest->loops; i++)
-        if (!is_placed(nest, nest->loop[i]))
+        if (!kas_nest_is_placed(nest, nest->loop[i]))
             return unplaced(ir, nest, "loop ", kas_nest_id_of(nest, nest->loop[i]));
     for (int i = 0; i < 3; i++) {
         lanes &= nest->axis_var[i] != KAS_AXIS_LANES;
@@ -523,7 +509,7 @@ static kas_status check_complete(const kas_ir *ir, const kas_nest *nest)
         return unplaced(
             ir, nest, lanes ? "the loop over chunks of `lanes`" : "the loop over chunks of `rows`",
             -1);
-    if (place_in(nest, nest->turned) >= 0 && nest->rows != nest->turned)
+    if (kas_nest_place_in(nest, nest->turned) >= 0 && nest->rows != nest->turned)
         return unplaced(ir, nest, "the loop along which tiles are read must be rows; loop ",
                         kas_nest_id_of(nest, nest->turned));
     int64_t tile_bytes = 0;

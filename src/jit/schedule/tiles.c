@@ -12,7 +12,8 @@
  *     of a short reduction       a loop inside the lanes; tiles are filled in front of these, with
  *                                all that the loops of the reduction reach
  *
- * A GPU fetches sectors and keeps them in L1 from turn to turn, so there are no tiles. */
+ * A GPU has no tiles: it fetches sectors and keeps them in L1 from turn to turn, or copies what a
+ * block reads to shared memory (boxes.c). */
 #include "jit/schedule/nest.h"
 
 enum {

@@ -146,6 +146,25 @@ static kas_status place_reductions(varying *v)
     return one_in(v, 2) ? try_step(v, KAS_STEP_UNSWITCH, 0, 0, 0, &taken) : KAS_OK;
 }
 
+/* Returns the turns of a loop that a GPU's box holds (steps.c). */
+static int64_t turns_of_box(const varying *v, int id)
+{
+    const int var = v->nest.var_of[id];
+    return var == v->nest.rows   ? v->nest.block_rows
+           : var == v->nest.lane ? v->nest.lanes
+                                 : v->ir->var_size[var];
+}
+
+/* Stages what a GPU's block reads. */
+static kas_status stage_block(varying *v)
+{
+    bool taken = v->ir->cpu;
+    for (int id = 0; id < v->nest.ids && !taken; id++)
+        if (v->nest.state[id] != KAS_LOOP_REPLACED && !one_in(v, 3))
+            KAS_TRY(try_step(v, KAS_STEP_STAGE, id, 0, turns_of_box(v, id), &taken));
+    return KAS_OK;
+}
+
 static kas_status draw(varying *v)
 {
     if (!one_in(v, 4))
@@ -156,7 +175,8 @@ static kas_status draw(varying *v)
     KAS_TRY(choose_lanes(v));
     KAS_TRY(choose_block(v));
     KAS_TRY(place_rest(v));
-    return place_reductions(v);
+    KAS_TRY(place_reductions(v));
+    return stage_block(v);
 }
 
 /* ---- near the default ------------------------------------------------------------------------ */
@@ -209,6 +229,8 @@ static kas_status take_again(replay *r, kas_step s)
         n = divisor(v, size_of(v, loop), MOST_LANES);
     if ((s.kind == KAS_STEP_VECTORISE || s.kind == KAS_STEP_UNSWITCH) && one_in(v, 4))
         return KAS_OK;
+    if (s.kind == KAS_STEP_STAGE && !v->ir->cpu)
+        n = turns_of_box(v, loop);
     const int ids = v->nest.ids;
     KAS_TRY(try_step(v, (kas_step_kind)s.kind, loop, other, n, &taken));
     for (int made = ids; made < v->nest.ids; made++)
@@ -235,7 +257,9 @@ static kas_status draw_near(varying *v, const kas_schedule *from)
         if (r.vthread >= 0)
             KAS_TRY(try_step(v, KAS_STEP_VTHREAD, r.vthread, 0, 0, &taken));
     }
-    return r.unrolled < 0 ? KAS_OK : try_step(v, KAS_STEP_UNROLL, r.unrolled, 0, 0, &taken);
+    if (r.unrolled >= 0)
+        KAS_TRY(try_step(v, KAS_STEP_UNROLL, r.unrolled, 0, 0, &taken));
+    return v->nest.boxes == 0 && one_in(v, 2) ? stage_block(v) : KAS_OK;
 }
 
 kas_status kas_schedule_vary(kas_ir *ir, const kas_nest *open, kas_rng *rng, kas_schedule *out)

@@ -32,7 +32,11 @@ enum {
     LOADED = 112,
     SINGLE = 2,
     RUN = 5,
-    TERMS = 64
+    TERMS = 64,
+    /* Of a multiprocessor: registers, and 4-byte words of shared memory (an A100's; newer ones have
+     * more). What leaves room for as few blocks counts as registers. */
+    REGISTERS = 65536,
+    SHARED_WORDS = 164 * 1024 / 4
 };
 
 typedef struct waits {
@@ -173,7 +177,7 @@ static void see_phase(void *context, kas_ex e, const kas_ex_node *node)
 {
     waits *w = context;
     w->seen[e] = 1;
-    if (node->kind == KAS_EX_LOAD)
+    if (node->kind == KAS_EX_LOAD && !kas_nest_box_of(w->nest, e))
         w->share = fmax(w->share, fetch(w, node->ix, node->tensor));
     else if (node->kind == KAS_EX_REDUCE && kas_nest_is_long(w->ir, w->nest, e))
         w->inside = fmax(w->inside, kas_reduce_length(w->ir, e));
@@ -203,7 +207,8 @@ static void count_load(waits *w, kas_ex e, const kas_ex_node *node)
     /* Where windows slide, only the taps along which they do are unrolled. */
     w->serial = fmax(w->serial, w->nest->slides ? turns : 1);
     w->registers += registers * together * (w->nest->slides ? 1 : turns);
-    w->fresh += fetch(w, node->ix, node->tensor) * turns * taps;
+    if (!kas_nest_box_of(w->nest, e))
+        w->fresh += fetch(w, node->ix, node->tensor) * turns * taps;
 }
 
 static kas_status look(waits *w, kas_ex e)
@@ -258,6 +263,26 @@ static double turns_of_thread(const waits *w)
     return turns * ceil((double)n->lanes / ((double)n->block[0] * n->width));
 }
 
+/* Counts what the threads of a block wait for while they fill boxes: memory, then the barriers on
+ * both sides, and what shared memory leaves room for. */
+static void count_boxes(waits *w)
+{
+    const kas_nest *n = w->nest;
+    const double blocks = (double)n->grid[0] * n->grid[1] * n->grid[2];
+    const double threads = (double)n->block[0] * n->block[1];
+    double rounds = 0, words = 0;
+    for (int i = 0; i < n->boxes; i++) {
+        rounds += ceil(kas_box_turns(w->ir, n, &n->box[i]) / TURNS_UNDER_WAY);
+        words += (double)n->box[i].elements;
+        w->effort->fetched += blocks * n->fills * kas_box_bytes(w->ir, &n->box[i]);
+    }
+    if (n->boxes == 0)
+        return;
+    w->effort->rounds += n->fills * rounds;
+    w->effort->near += n->fills * 2;
+    w->effort->registers = fmax(w->effort->registers, words / threads * REGISTERS / SHARED_WORDS);
+}
+
 static kas_status count(waits *w)
 {
     const kas_nest *n = w->nest;
@@ -272,6 +297,7 @@ static kas_status count(waits *w)
     w->kept += n->slides ? in_block(w, n->inner) * n->width : 0;
     fetch(w, n->store, n->tensor);
     w->effort->registers = BASE + w->kept + fmin(w->registers, LOADED);
+    count_boxes(w);
     w->effort->together = n->width * (n->inner < 0 ? 1 : in_block(w, n->inner));
     return KAS_OK;
 }
@@ -290,8 +316,8 @@ kas_status kas_nest_count_waits(const kas_ir *ir, const kas_nest *nest, kas_effo
 
 static void see_fetch(void *context, kas_ex e, const kas_ex_node *node)
 {
-    (void)e;
-    if (node->kind == KAS_EX_LOAD)
+    const waits *w = context;
+    if (node->kind == KAS_EX_LOAD && !kas_nest_box_of(w->nest, e))
         fetch(context, node->ix, node->tensor);
 }
 
