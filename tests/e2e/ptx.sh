@@ -24,6 +24,17 @@ for precision in fp32 bf16; do
     echo "ok: $kernels sampled kernels in $precision${refuse:+, $refuse refused}"
 done
 
+# Shared memory: filled in front of a block's rows, and in each turn of a reduction with virtual threads inside the lanes.
+printf '%s\n' 'layer layer2.0.conv1' 'device cuda' 'batch 2' 'kernel f5' 'lane h' 'rows c0 16' 'block n x' 'block w y' 'serial q' \
+    'stage c0 16' 'kernel b2' 'split r0 8' 'lane n' 'vthread q' 'around r0/8' 'stage r0%8 8' >"$dir/staged"
+ptx KAS_PTX_REPORT="$dir/counts" "$kas" check kernels/squeeze_excite.json --net resnet20 --input 3x8x8 --device cuda --directions 0 \
+    --schedule "$dir/staged" >"$dir/check" 2>&1 || fail "staged: $(tail -n 5 "$dir/check")"
+grep -q 'ok, bits as by the default schedules' "$dir/check" || fail "staged: $(cat "$dir/check")"
+for kernel in k0_f5 k0_b2; do
+    grep "\"kernel\":\"$kernel\"" "$dir/counts" | grep -q '"shared":[1-9]' || fail "$kernel: $(cat "$dir/counts")"
+done
+echo "ok: staged in shared memory"
+
 "$kas" dataset make shapes -o "$dir/s.h5" --train 20 --test 8 --size 8 --classes 4 >/dev/null
 train() { # out device precision [VARIABLE=value...]
     local out=$dir/$1 device=$2 precision=$3

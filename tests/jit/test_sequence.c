@@ -183,6 +183,11 @@ static void test_algorithm_1(void **state)
     assert_true(nest.slides && nest.inner >= 0);
     assert_int_equal(nest.grid[0], CO / 4);
     assert_int_equal(nest.block[1], 4);
+    /* Virtual threads share what a turn of the reduction around them loads, in either order. */
+    take_same(&open, "lane d2\nvthread d0\nblock d1 x\naround r0\n", 0, &nest);
+    take_same(&open, "split d0 4\nlane d2\naround r0\nvthread d0%4\nserial d1\nblock d0/4 x\n", 0,
+              &nest);
+    assert_true(nest.slides && nest.state[3] == KAS_LOOP_AROUND);
 }
 
 /* Section 5.1: grouping tiles both channel loops; each slice of the output then refers to its own
@@ -266,7 +271,8 @@ static void test_refused(void **state)
         {"lane d2\nunswitch\n", "no windows"},
         {"lane d2\nblock d0 x\n", "loop d1 has no place"},
         {"lane d2\nlanes 2\nblock d0 x\nblock d1 y\n", "chunks of `lanes`"},
-        {"lane d2\nvthread d1\nblock d0 x\naround r0\n", "keeps its sums there"},
+        {"lane d2\nunroll d1\nblock d0 x\naround r0\n", "keeps its sums there"},
+        {"lane d2\naround r0\nunroll d1\n", "beside no reduction around them"},
         {"split r0 32\naround r0%32\n", "each turn of the reduction outside it uses its result"},
         {"lane q\n", "s:5: found \"q\"; the loops here are lanes, rows, d0, d1, d2, r0"},
         {"split r0 32\nsplit r0 2\n", "found \"r0\""},

@@ -37,8 +37,8 @@
 #define KAS_TILE(name, turns, lanes) ((void)0)
 #define KAS_TILE_FILL(name, turns, lanes, count, from, stride) ((void)0)
 #define KAS_TILE_FILL_REAL(name, turns, lanes, count, from, stride) ((void)0)
-#define KAS_PICK(to, window, from, ...) ((void)0)
-#define KAS_PICK_REAL(to, window, from, ...) ((void)0)
+#define KAS_PICK(to, window, from, ...) /* blocks on a CPU, so no semicolon follows */
+#define KAS_PICK_REAL(to, window, from, ...)
 #define KAS_PICKED(name) ((void)0)
 #define KAS_TILED(name, at, load) (load)
 #define KAS_THREAD_ ((int)(threadIdx.x + blockDim.x * threadIdx.y))

@@ -41,6 +41,48 @@ void kas_emit_open_lanes(kas_emitter *e, bool threads)
                       extent_of(e) > n->lanes ? "first + " : "");
 }
 
+/* Opens the loop of virtual threads inside the lanes, which is unrolled. */
+void kas_emit_open_turns(kas_emitter *e)
+{
+    if (e->ir->cpu) /* the loop over the lanes vectorises only around unrolled ones */
+        kas_emit_line(e, "KAS_UNROLL");
+    else
+        kas_emit_line(e, "KAS_UNROLL_FEW(%lld)", (long long)e->ir->var_size[e->nest->inner]);
+    kas_emit_open_loop(e, e->nest->inner);
+}
+
+/* Declares a value for each lane and, where x differs between them, for each virtual thread. Writes
+ * its name in a lane to `text`. */
+static void declare(kas_emitter *e, kas_ex x, int number, char text[60])
+{
+    const long long lanes = (long long)e->nest->lanes;
+    const bool wide = kas_emit_is_wide(e, x), turns = kas_emit_has_turns(e, x);
+    if (turns)
+        kas_emit_line(e, "KAS_COLUMN_VALUE(s%d, %lld, %lld, %s);", number,
+                      (long long)e->ir->var_size[e->nest->inner], lanes, wide ? "KAS_WIDTH" : "1");
+    else
+        kas_emit_line(e, wide ? "KAS_WIDE_LANE(s%d, %lld);" : "KAS_LANE(float, s%d, %lld);", number,
+                      lanes);
+    kas_emit_lane_value(e, x, number, text);
+}
+
+static void open_phase_lanes(kas_emitter *e, kas_ex x, kas_ex body)
+{
+    kas_emit_open_lanes(e, true);
+    if (!kas_emit_has_turns(e, x))
+        return;
+    if (body >= 0)
+        kas_emit_hoist(e, body, ++e->turns);
+    kas_emit_open_turns(e);
+}
+
+static void close_phase_lanes(kas_emitter *e, kas_ex x)
+{
+    if (kas_emit_has_turns(e, x))
+        kas_emit_close_loops(e, &e->nest->inner, 1);
+    kas_emit_close_block(e);
+}
+
 /* Emits a long reduction before the lanes. */
 static void emit_phase(kas_emitter *e, kas_ex x)
 {
@@ -49,19 +91,17 @@ static void emit_phase(kas_emitter *e, kas_ex x)
     int var[KAS_DEEP], vars;
     const kas_ex body = kas_emit_nest_of(e, x, var, &vars);
     const int index = e->lane_values++, acc = arg_too ? e->lane_values++ : index;
-    const bool wide = kas_emit_is_wide(e, x);
-    char acc_text[40], index_text[40];
-    snprintf(acc_text, sizeof acc_text, wide ? "KAS_EACH_OF(s%d, i)" : "KAS_OF(s%d, i)", acc);
-    snprintf(index_text, sizeof index_text, wide ? "KAS_EACH_OF(s%d, i)" : "KAS_OF(s%d, i)", index);
-    for (int k = index; k <= acc; k++)
-        kas_emit_line(e, wide ? "KAS_WIDE_LANE(s%d, %lld);" : "KAS_LANE(float, s%d, %lld);", k,
-                      (long long)e->nest->lanes);
-    kas_emit_open_lanes(e, true);
-    const char *set = wide ? "KAS_EACH(%s = %s;)" : "%s = %s;";
+    char acc_text[60], index_text[60];
+    declare(e, x, index, index_text);
+    memcpy(acc_text, index_text, sizeof acc_text);
+    if (arg_too)
+        declare(e, x, acc, acc_text);
+    open_phase_lanes(e, x, -1);
+    const char *set = kas_emit_is_wide(e, x) ? "KAS_EACH(%s = %s;)" : "%s = %s;";
     kas_emit_line(e, set, acc_text, kas_emit_first_value(fn));
     if (arg_too)
         kas_emit_line(e, set, index_text, "0.0f");
-    kas_emit_close_block(e);
+    close_phase_lanes(e, x);
     const bool tiled = e->nest->tiles > 0 && var[vars - 1] == e->nest->turned;
     int outer = vars - tiled; /* loops around what is staged */
     for (int i = 0; i < outer && e->nest->boxes > 0; i++)
@@ -72,12 +112,12 @@ static void emit_phase(kas_emitter *e, kas_ex x)
         kas_emit_open_loops(e, body, var + outer, vars - outer, false);
     }
     kas_emit_picks(e, body);
-    kas_emit_open_lanes(e, true);
     const int mark = kas_emit_leave_mark(e);
+    open_phase_lanes(e, x, body);
     kas_emit_value(e, body);
     kas_emit_accumulate(e, fn, acc_text, index_text, body, var[0]);
     kas_emit_forget(e, mark);
-    kas_emit_close_block(e);
+    close_phase_lanes(e, x);
     kas_emit_forget_picks(e);
     kas_emit_close_loops(e, var, vars);
     if (outer < vars)
@@ -176,15 +216,15 @@ static void emit_head(kas_emitter *e, const char *name)
 /* Emits what does not change in the loop, before the loop. */
 static void open_inner(kas_emitter *e)
 {
-    e->open &= ~(UINT64_C(1) << kas_masks_index(&e->masks, e->nest->inner));
     if (e->nest->slides)
         kas_emit_sliding(e, e->nest->value);
     kas_emit_hoist(e, e->nest->value, ++e->turns);
-    if (e->nest->slides && !e->ir->cpu)
-        kas_emit_line(e, "KAS_UNROLL_FEW(%lld)", (long long)e->ir->var_size[e->nest->inner]);
-    else
+    if (e->nest->slides)
+        kas_emit_open_turns(e);
+    else {
         kas_emit_line(e, "KAS_UNROLL");
-    kas_emit_open_loop(e, e->nest->inner);
+        kas_emit_open_loop(e, e->nest->inner);
+    }
 }
 
 void kas_emit_store(kas_emitter *e)
@@ -220,8 +260,9 @@ static void emit_lanes(kas_emitter *e)
     const kas_nest *n = e->nest;
     if (n->tiles_within)
         kas_emit_fill_tiles(e);
-    if (!n->slides)
-        emit_phases(e, n->value);
+    if (n->inner >= 0) /* it is open inside the lanes only */
+        e->open &= ~(UINT64_C(1) << kas_masks_index(&e->masks, n->inner));
+    emit_phases(e, n->value);
     kas_emit_picks(e, n->value);
     kas_emit_open_lanes(e, e->lane_values > 0);
     if (n->inner >= 0)

@@ -54,6 +54,20 @@ static void fill(kas_emitter *e, int number)
         kas_emit_close_block(e);
 }
 
+/* Writes what keeps banks apart, too: compilers read it in vectors with what lies around it. */
+static void fill_pads(kas_emitter *e, int number)
+{
+    const kas_nest *n = e->nest;
+    const kas_box *box = &n->box[number];
+    if (box->pads == 0)
+        return;
+    kas_emit_line(e, "KAS_FILL (r%d, c%d, %lld, %lld, %u) {", number, number, (long long)box->pads,
+                  (long long)box->pad, n->block[0] * n->block[1]);
+    kas_emit_line(e, "    box%d[%lld * r%d + c%d + %lld] = 0.0f;", number, (long long)box->pad_step,
+                  number, number, (long long)(box->pad_step - box->pad));
+    kas_emit_line(e, "}");
+}
+
 void kas_emit_fill_boxes(kas_emitter *e)
 {
     const kas_nest *n = e->nest;
@@ -62,8 +76,10 @@ void kas_emit_fill_boxes(kas_emitter *e)
     name_first(e);
     if (n->boxed >= 0 || n->serials > 0) /* somebody may still read what the last turn filled in */
         kas_emit_line(e, "KAS_BARRIER();");
-    for (int i = 0; i < n->boxes; i++)
+    for (int i = 0; i < n->boxes; i++) {
         fill(e, i);
+        fill_pads(e, i);
+    }
     kas_emit_line(e, "KAS_BARRIER();");
     e->filled = true;
 }

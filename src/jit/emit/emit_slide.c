@@ -4,14 +4,7 @@
 
 #include <stdio.h>
 
-static void open_turns(kas_emitter *e)
-{
-    if (e->ir->cpu) /* the loop over the lanes vectorises only around unrolled ones */
-        kas_emit_line(e, "KAS_UNROLL");
-    else
-        kas_emit_line(e, "KAS_UNROLL_FEW(%lld)", (long long)e->ir->var_size[e->nest->inner]);
-    kas_emit_open_loop(e, e->nest->inner);
-}
+enum { SLID = 2 }; /* beside 1 of emit.c */
 
 static void close_turns(kas_emitter *e)
 {
@@ -41,14 +34,14 @@ static void emit_sums(kas_emitter *e, kas_ex x)
     kas_emit_hoist(e, body, ++e->turns);
     for (int k = index; k <= acc; k++)
         declare(e, k, wide);
-    open_turns(e);
+    kas_emit_open_turns(e);
     kas_emit_line(e, set, acc_text, kas_emit_first_value(fn));
     if (arg_too)
         kas_emit_line(e, set, index_text, "0.0f");
     close_turns(e);
     const int mark = kas_emit_leave_mark(e);
     kas_emit_open_loops(e, body, var, vars, true);
-    open_turns(e);
+    kas_emit_open_turns(e);
     kas_emit_value(e, body);
     kas_emit_accumulate(e, fn, acc_text, index_text, body, var[0]);
     kas_emit_forget(e, mark);
@@ -61,9 +54,9 @@ void kas_emit_sliding(kas_emitter *e, kas_ex x)
 {
     const uint64_t inner = UINT64_C(1) << kas_masks_index(&e->masks, e->nest->inner);
     const kas_ex_node *node = kas_ex_get(e->ir, x);
-    if (e->phased[x])
+    if (e->phased[x] == SLID || e->name[x] != KAS_NOT_EMITTED)
         return;
-    e->phased[x] = 1;
+    e->phased[x] = SLID;
     for (int i = 0; i < kas_ex_children(node); i++)
         kas_emit_sliding(e, node->a[i]);
     const uint64_t mask = kas_masks_ex(&e->masks, x);

@@ -126,6 +126,32 @@ static bool is_along_column(kas_emitter *e, kas_ex x)
            kas_masks_ex(&e->masks, x) >> kas_masks_index(&e->masks, e->nest->column) & 1;
 }
 
+static bool is_around(const kas_emitter *e, kas_ex x)
+{
+    const kas_ex_node *node = kas_ex_get(e->ir, x);
+    return node->kind == KAS_EX_REDUCE && kas_nest_state_of(e->nest, node) == KAS_LOOP_AROUND;
+}
+
+bool kas_emit_has_turns(kas_emitter *e, kas_ex x)
+{
+    return e->nest->slides && is_around(e, x) &&
+           kas_masks_ex(&e->masks, x) >> kas_masks_index(&e->masks, e->nest->inner) & 1;
+}
+
+void kas_emit_lane_value(kas_emitter *e, kas_ex x, int number, char text[60])
+{
+    const bool wide = kas_emit_is_wide(e, x);
+    if (kas_emit_has_turns(e, x))
+        snprintf(text, 60, "KAS_%sCOLUMN_OF(s%d, v%d, %lld, i)", wide ? "WIDE_" : "", number,
+                 kas_emit_var_name(e, e->nest->inner), (long long)e->nest->lanes);
+    else
+        snprintf(text, 60, "%s(s%d, i)",
+                 e->nest->row ? (wide ? "KAS_WIDE_ROW_OF" : "KAS_ROW_OF")
+                 : wide       ? "KAS_EACH_OF"
+                              : "KAS_OF",
+                 number);
+}
+
 void kas_emit_put_value(kas_emitter *e, kas_ex x)
 {
     const kas_ex_node *node = kas_ex_get(e->ir, x);
@@ -138,15 +164,13 @@ void kas_emit_put_value(kas_emitter *e, kas_ex x)
         put_const(e, node->value);
     } else if (name <= -2 && is_along_column(e, x)) {
         put_kept(e, x);
-    } else if (name <= -2 && e->nest->slides) {
+    } else if (name <= -2 && e->nest->slides && !is_around(e, x)) {
         kas_buf_printf(e->out, kas_emit_is_wide(e, x) ? "KAS_EACH_VALUE(s%d[v%d])" : "s%d[v%d]",
                        -2 - name, kas_emit_var_name(e, e->nest->inner));
     } else if (name <= -2) {
-        const bool wide = kas_emit_is_wide(e, x);
-        const char *of = e->nest->row ? (wide ? "KAS_WIDE_ROW_OF" : "KAS_ROW_OF")
-                         : wide       ? "KAS_EACH_OF"
-                                      : "KAS_OF";
-        kas_buf_printf(e->out, "%s(s%d, i)", of, -2 - name);
+        char text[60];
+        kas_emit_lane_value(e, x, -2 - name, text);
+        kas_buf_puts(e->out, text);
     } else {
         kas_buf_printf(e->out, kas_emit_is_wide(e, x) ? "KAS_EACH_VALUE(t%d)" : "t%d", name);
     }

@@ -26,7 +26,7 @@ typedef struct kas_emitter {
     int args, inputs; /* inputs come first */
     int *var_name;    /* by variable: the number in its name */
     int vars;
-    char *phased; /* by kas_ex: emitted as a phase, or looked at */
+    char *phased; /* by kas_ex: emitted as a phase, or looked at (1); by emit_slide.c (2) */
     int *hoisted; /* by kas_ex: the loop for which it was last looked at */
     int turns;
     uint64_t open; /* mask of the variables of open loops */
@@ -83,6 +83,12 @@ kas_status kas_emit_column(kas_emitter *e);
 /* Emits what x sums up over windows that slide, for all turns of the loop inside the lanes
  * (emit_slide.c). */
 void kas_emit_sliding(kas_emitter *e, kas_ex x);
+/* Opens the loop of virtual threads inside the lanes. */
+void kas_emit_open_turns(kas_emitter *e);
+/* Returns whether a reduction around the lanes has a value for each virtual thread. */
+bool kas_emit_has_turns(kas_emitter *e, kas_ex x);
+/* Writes the name of value `number` of x, a reduction around the lanes, in a lane. */
+void kas_emit_lane_value(kas_emitter *e, kas_ex x, int number, char text[60]);
 /* Opens the loop over the lanes of a block. `threads`: values are kept for the lanes from
  * loop to loop. */
 void kas_emit_open_lanes(kas_emitter *e, bool threads);

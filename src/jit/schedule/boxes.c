@@ -110,13 +110,13 @@ static kas_ix least_atom(boxing *b, int64_t handle, bool most)
 
 static kas_ix least(boxing *b, kas_ix ix, bool most)
 {
-    const kas_ix_sum s = *kas_ix_get(b->ir, ix);
-    kas_ix sum = kas_ix_const(b->ir, s.constant);
-    for (int i = 0; i < s.terms; i++)
-        sum = kas_ix_add(b->ir, sum,
-                         kas_ix_scale(b->ir,
-                                      least_atom(b, s.term[i].atom, most == (s.term[i].coeff > 0)),
-                                      s.term[i].coeff));
+    const kas_ix_sum *s = kas_ix_get(b->ir, ix);
+    kas_ix sum = kas_ix_const(b->ir, s->constant);
+    for (int i = 0; i < s->terms; i++)
+        sum = kas_ix_add(
+            b->ir, sum,
+            kas_ix_scale(b->ir, least_atom(b, s->term[i].atom, most == (s->term[i].coeff > 0)),
+                         s->term[i].coeff));
     return sum;
 }
 
@@ -218,13 +218,25 @@ static int by_value(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-/* Returns how many turns the banks need for what the lanes of a warp read: the most different
- * elements of one bank. */
+/* Returns how many turns the banks need for the places of a warp: the most different elements of one
+ * bank. */
+static int waves_at(int64_t place[WARP])
+{
+    int of_bank[BANKS] = {0}, most = 1;
+    qsort(place, WARP, sizeof *place, by_value);
+    for (int t = 0; t < WARP; t++) {
+        const int bank = (int)(((place[t] % BANKS) + BANKS) % BANKS);
+        if (t == 0 || place[t] != place[t - 1])
+            most = ++of_bank[bank] > most ? of_bank[bank] : most;
+    }
+    return most;
+}
+
+/* Returns how many turns the banks need for what the lanes of a warp read. */
 static int waves_of(const boxing *b)
 {
     const kas_nest *n = b->nest;
     int64_t place[WARP];
-    int of_bank[BANKS] = {0}, most = 1;
     for (int t = 0; t < WARP; t++) {
         const int64_t lane = t % (int64_t)n->block[0] * n->width, row = t / (int64_t)n->block[0];
         place[t] = 0;
@@ -235,13 +247,7 @@ static int waves_of(const boxing *b)
                                 row < n->block[1] ? row : 0);
         }
     }
-    qsort(place, WARP, sizeof *place, by_value);
-    for (int t = 0; t < WARP; t++) {
-        const int bank = (int)(((place[t] % BANKS) + BANKS) % BANKS);
-        if (t == 0 || place[t] != place[t - 1])
-            most = ++of_bank[bank] > most ? of_bank[bank] : most;
-    }
-    return most;
+    return waves_at(place);
 }
 
 static int64_t lay_out(boxing *b, int padded, int64_t pad)
@@ -254,8 +260,8 @@ static int64_t lay_out(boxing *b, int padded, int64_t pad)
     return b->dim[b->dims - 1].step * b->dim[b->dims - 1].count;
 }
 
-/* Chooses where elements that nobody reads keep the banks apart. Returns the array's elements. */
-static int64_t choose_steps(boxing *b, double *waves)
+/* Chooses where elements that nobody reads keep the banks apart. */
+static void choose_steps(boxing *b, kas_box *box)
 {
     static const int64_t pads[PADS] = {0, 1, 2, 4, 8};
     int best_dim = -1;
@@ -272,11 +278,27 @@ static int64_t choose_steps(boxing *b, double *waves)
             best_dim = d;
             best_pad = pads[i];
         }
-    *waves = fewest;
-    return lay_out(b, best_dim, best_pad);
+    box->waves = fewest;
+    box->elements = lay_out(b, best_dim, best_pad);
+    if (best_dim < 0)
+        return;
+    box->pad = best_pad;
+    box->pad_step = b->dim[best_dim + 1].step;
+    box->pads = box->elements / box->pad_step;
 }
 
 /* ---- boxes ----------------------------------------------------------------------------------- */
+
+/* Returns how many turns the banks need for what a warp copies: KAS_FILL of tile.h. */
+static int waves_to_fill(const boxing *b, const kas_box *box)
+{
+    const int64_t threads = (int64_t)b->nest->block[0] * b->nest->block[1],
+                  cols = b->ir->var_size[box->dim[0]], side = cols < threads ? cols : threads;
+    int64_t place[WARP];
+    for (int t = 0; t < WARP; t++)
+        place[t] = t % side * box->step[0] + (box->dims > 1 ? t / side * box->step[1] : 0);
+    return waves_at(place);
+}
 
 /* Sets the indices of a box, and the loops that fill it: dims that are neighbours in memory and in
  * the array are one. */
@@ -310,6 +332,7 @@ static void set_box(boxing *b, kas_ix ix, kas_box *box)
             box->run = first.stride == 1 ? count : 1;
     }
     box->from = kas_ix_clamp(ir, from, r.low, r.high);
+    box->fill_waves = waves_to_fill(b, box);
 }
 
 /* Returns whether the lanes of a warp touch more sectors than what they read fills. */
@@ -334,7 +357,7 @@ static void see_load(void *context, kas_ex e, const kas_ex_node *node)
         return;
     kas_box *box = &n->box[n->boxes];
     *box = (kas_box){.load = e};
-    box->elements = choose_steps(b, &box->waves);
+    choose_steps(b, box);
     if (b->bytes + 4 * box->elements > SHARED_BYTES)
         return;
     b->bytes += 4 * box->elements;
@@ -434,7 +457,7 @@ double kas_box_turns(const kas_ir *ir, const kas_nest *nest, const kas_box *box)
     double turns = ceil(columns / threads);
     for (int i = 1; i < box->dims; i++)
         turns *= ceil((double)ir->var_size[box->dim[i]] / (i == 1 ? floor(threads / side) : 1));
-    return turns;
+    return turns + ceil((double)(box->pads * box->pad) / threads);
 }
 
 double kas_box_bytes(const kas_ir *ir, const kas_box *box)

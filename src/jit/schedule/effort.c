@@ -312,9 +312,10 @@ static void see_reduction(counter *c, kas_ex e, const kas_ex_node *node, uint64_
         return;
     }
     const double length = kas_reduce_length(c->ir, e);
-    if (body & c->lane && kas_nest_is_long(c->ir, c->nest, e) && !c->nest->slides) {
+    if (body & c->lane && kas_nest_runs_around(c->ir, c->nest, e)) {
         c->effort->reduced += computed(c, body);
-        c->effort->turns += c->rows * length;
+        c->effort->turns +=
+            c->rows * length / (c->nest->slides ? (double)c->ir->var_size[c->nest->inner] : 1);
     }
 }
 
@@ -415,11 +416,11 @@ static void fill_boxes(counter *c)
     const double fills = n->fills * n->grid[0] * n->grid[1] * n->grid[2];
     for (int i = 0; i < n->boxes; i++) {
         const double each = fills * kas_box_turns(c->ir, n, &n->box[i]) * threads;
-        c->effort->loads += 2 * each;
+        c->effort->loads += each * (1 + n->box[i].fill_waves);
         c->effort->arithmetic += ADDRESSES * each;
         c->effort->divisions += 2 * fills * threads;
-        c->effort->sectors +=
-            fills * (kas_box_bytes(c->ir, &n->box[i]) + (double)n->box[i].elements * WORD);
+        c->effort->sectors += fills * (kas_box_bytes(c->ir, &n->box[i]) +
+                                       (double)n->box[i].elements * WORD * n->box[i].fill_waves);
     }
 }
 

@@ -1,10 +1,88 @@
-/* Improves loops before they are placed: splits them where a division falls away, merges neighbours
- * that are walked alike. */
+/* Opens a nest, and improves its loops before they are placed: splits them where a division falls
+ * away, merges neighbours that are walked alike. */
 #include "jit/schedule/nest.h"
 
 #include <string.h>
 
 #include "host/core/gcd.h"
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* Sets the kernel's loops and its store. A row's lanes are the last loop; the walk along columns is
+ * the first, where it hinders no merging. */
+static void open_loops(kas_ir *ir, int tensor, kas_nest *nest)
+{
+    const kas_ir_tensor *t = &ir->tensor[tensor];
+    kas_ix idx[KAS_IR_RANK];
+    kas_row_index(ir, t, idx);
+    nest->column = t->walked ? t->row_var : -1;
+    if (nest->column >= 0)
+        nest->loop[nest->loops++] = nest->column;
+    for (int d = 0; d < t->rank; d++) {
+        nest->store = kas_ix_add(ir, nest->store, kas_ix_scale(ir, idx[d], t->stride[d]));
+        if (t->var[d] >= 0 && !kas_row_has_dim(t, d))
+            nest->loop[nest->loops++] = t->var[d];
+    }
+    nest->row = t->row_var >= 0 && !t->walked;
+    if (!nest->row)
+        return;
+    if (t->row_block >= 0)
+        nest->loop[nest->loops++] = t->row_block;
+    nest->lane = nest->loop[nest->loops++] = t->row_var;
+    nest->lanes = ir->var_size[nest->lane];
+}
+
+/* Numbers the loops and the reductions, outermost first. */
+static kas_status number_loops(kas_ir *ir, kas_nest *nest)
+{
+    kas_masks masks; /* which lists inner reductions first */
+    KAS_TRY(ir->status);
+    KAS_TRY(kas_masks_init(&masks, ir, nest->value, nest->loops, nest->loop));
+    for (int i = 0; i < masks.vars; i++)
+        nest->var_of[i] = masks.var[i < nest->loops ? i : masks.vars - 1 - (i - nest->loops)];
+    nest->opened = nest->loops;
+    nest->ids = nest->bases = masks.vars;
+    kas_masks_free(&masks);
+    return KAS_OK;
+}
+
+/* Sets the values that are written beside the rows; they are expressed in the variables of the
+ * tensor that takes them in. */
+static void add_outputs(kas_ir *ir, kas_nest *nest)
+{
+    const kas_ir_tensor *own = &ir->tensor[nest->tensor];
+    nest->outputs = kas_rows_outputs(ir, nest->tensor, nest->output);
+    for (int i = 0; i < nest->outputs; i++) {
+        const kas_ir_tensor *t = &ir->tensor[nest->output[i]];
+        nest->output_value[i] = t->row_value;
+        nest->output_store[i] = 0;
+        for (int d = 0; d < t->rank; d++)
+            if (t->var[d] >= 0)
+                nest->output_store[i] =
+                    kas_ix_add(ir, nest->output_store[i],
+                               kas_ix_scale(ir, kas_ix_var(ir, own->var[d]), t->stride[d]));
+    }
+}
+
+kas_status kas_nest_open(kas_ir *ir, int tensor, kas_ex value, kas_nest *out)
+{
+    *out = (kas_nest){.tensor = tensor,
+                      .value = value,
+                      .lane = -1,
+                      .lanes = 1,
+                      .width = 1,
+                      .inner = -1,
+                      .rows = -1,
+                      .axis_var = {KAS_AXIS_NONE, KAS_AXIS_NONE, KAS_AXIS_NONE},
+                      .grid = {1, 1, 1},
+                      .turned = -1};
+    open_loops(ir, tensor, out);
+    add_outputs(ir, out);
+    kas_nest_set_threads(out);
+    return number_loops(ir, out);
+}
+
+/* ---- indices --------------------------------------------------------------------------------- */
 
 typedef struct ix_walk {
     kas_ix_visitor *see;

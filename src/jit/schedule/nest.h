@@ -18,6 +18,8 @@ kas_status kas_nest_refuse(const kas_ir *ir, const kas_nest *nest, kas_step step
  * place in a block. */
 int kas_nest_place_in(const kas_nest *nest, int var);
 bool kas_nest_is_placed(const kas_nest *nest, int var);
+/* Returns whether a reduction runs around the lanes, or is thought to. */
+bool kas_nest_runs_around(const kas_ir *ir, const kas_nest *nest, kas_ex e);
 /* Takes the step `stage` on a loop that there is. */
 kas_status kas_nest_stage(kas_ir *ir, kas_nest *nest, kas_step step);
 /* Computes the threads of a block from its lanes and rows. */

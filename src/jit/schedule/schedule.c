@@ -259,62 +259,6 @@ static kas_status place_row(kas_ir *ir, kas_nest *nest)
     return place_loops(ir, nest, 1, -1, 0);
 }
 
-/* Sets the kernel's loops and its store. A row's lanes are the last loop; the walk along columns is
- * the first, where it hinders no merging. */
-static void open_loops(kas_ir *ir, int tensor, kas_nest *nest)
-{
-    const kas_ir_tensor *t = &ir->tensor[tensor];
-    kas_ix idx[KAS_IR_RANK];
-    kas_row_index(ir, t, idx);
-    nest->column = t->walked ? t->row_var : -1;
-    if (nest->column >= 0)
-        nest->loop[nest->loops++] = nest->column;
-    for (int d = 0; d < t->rank; d++) {
-        nest->store = kas_ix_add(ir, nest->store, kas_ix_scale(ir, idx[d], t->stride[d]));
-        if (t->var[d] >= 0 && !kas_row_has_dim(t, d))
-            nest->loop[nest->loops++] = t->var[d];
-    }
-    nest->row = t->row_var >= 0 && !t->walked;
-    if (!nest->row)
-        return;
-    if (t->row_block >= 0)
-        nest->loop[nest->loops++] = t->row_block;
-    nest->lane = nest->loop[nest->loops++] = t->row_var;
-    nest->lanes = ir->var_size[nest->lane];
-}
-
-/* Numbers the loops and the reductions, outermost first. */
-static kas_status number_loops(kas_ir *ir, kas_nest *nest)
-{
-    kas_masks masks; /* which lists inner reductions first */
-    KAS_TRY(ir->status);
-    KAS_TRY(kas_masks_init(&masks, ir, nest->value, nest->loops, nest->loop));
-    for (int i = 0; i < masks.vars; i++)
-        nest->var_of[i] = masks.var[i < nest->loops ? i : masks.vars - 1 - (i - nest->loops)];
-    nest->opened = nest->loops;
-    nest->ids = nest->bases = masks.vars;
-    kas_masks_free(&masks);
-    return KAS_OK;
-}
-
-/* Sets the values that are written beside the rows; they are expressed in the variables of the
- * tensor that takes them in. */
-static void add_outputs(kas_ir *ir, kas_nest *nest)
-{
-    const kas_ir_tensor *own = &ir->tensor[nest->tensor];
-    nest->outputs = kas_rows_outputs(ir, nest->tensor, nest->output);
-    for (int i = 0; i < nest->outputs; i++) {
-        const kas_ir_tensor *t = &ir->tensor[nest->output[i]];
-        nest->output_value[i] = t->row_value;
-        nest->output_store[i] = 0;
-        for (int d = 0; d < t->rank; d++)
-            if (t->var[d] >= 0)
-                nest->output_store[i] =
-                    kas_ix_add(ir, nest->output_store[i],
-                               kas_ix_scale(ir, kas_ix_var(ir, own->var[d]), t->stride[d]));
-    }
-}
-
 /* By place in the masks: what is known of the chain of reductions that begins with a variable. */
 typedef struct chains {
     const kas_ir *ir;
@@ -447,25 +391,90 @@ static kas_status try_front(placement *p, kas_nest trial, int rows, int64_t coun
                            : try_stage(p, &trial, trial.lane, trial.lanes);
 }
 
-/* Stages a part of a reduction around the lanes, for rows that run together: as many as there are
- * threads. */
-static kas_status try_chunk(placement *p, const kas_nest *open, int var, int rows, int64_t turns)
+/* Cuts a loop or reduction, if it is longer than `turns`, and returns the inner part in `var`. */
+static kas_status cut(placement *p, kas_nest *nest, int *var, int64_t turns)
+{
+    kas_nest open = *nest;
+    if (turns >= p->ir->var_size[*var])
+        return KAS_OK;
+    if (!kas_nest_split_loop(p->ir, &open, *var, turns, nest))
+        return kas_fail(KAS_ILLEGAL, "there are too many loops");
+    *var = p->ir->vars - 1; /* the inner loop is the last variable that was made */
+    return KAS_OK;
+}
+
+/* Returns the largest divisor of a size up to `most`. */
+static int64_t divisor(int64_t size, int64_t most)
+{
+    while (most > 1 && size % most)
+        most--;
+    return most < 1 ? 1 : most;
+}
+
+/* A way to stage a part of a reduction: its turns; the loop whose turns are virtual threads, which
+ * share what they load, and the loop whose turns run together in a block (or -1). */
+typedef struct chunk {
+    int var, virtual, rows;
+    int64_t turns;
+    bool narrow; /* a lane for each thread */
+} chunk;
+
+static kas_status place_chunk(placement *p, kas_nest *trial, const chunk *c, int *var)
+{
+    enum { MOST_VIRTUAL = 8 };
+    int inner = c->virtual, outer = c->var;
+    *var = c->var;
+    KAS_TRY(cut(p, trial, var, c->turns));
+    if (*var != c->var)
+        outer = p->ir->vars - 2;
+    if (inner >= 0) {
+        const int64_t turns = divisor(p->ir->var_size[inner], MOST_VIRTUAL);
+        if (turns < 2 || trial->inner >= 0)
+            return kas_fail(KAS_ILLEGAL, "there are no turns to share");
+        KAS_TRY(cut(p, trial, &inner, turns));
+        KAS_TRY(kas_nest_step_on(p->ir, trial, KAS_STEP_VTHREAD, inner, 0));
+    }
+    KAS_TRY(kas_nest_step_on(p->ir, trial, KAS_STEP_AROUND, outer, 0));
+    if (!c->narrow)
+        KAS_TRY(place_lanes(p->ir, trial, true));
+    else if (p->ir->var_size[trial->lane] > LANES_KEPT)
+        KAS_TRY(kas_nest_step(p->ir, trial, (kas_step){.kind = KAS_STEP_LANES, .n = LANES_KEPT}));
+    const int64_t threads = (trial->lanes / trial->width + WARP - 1) / WARP * WARP,
+                  rows = c->rows < 0 ? 1 : p->ir->var_size[c->rows];
+    KAS_TRY(place_loops(p->ir, trial, 1, c->rows, divisor(rows, KAS_MAX_BLOCK / threads)));
+    return place_reductions(p->ir, trial);
+}
+
+static kas_status try_chunk(placement *p, const kas_nest *open, const chunk *c, int *width)
 {
     kas_nest trial = *open;
-    if (turns < p->ir->var_size[var]) {
-        if (!kas_nest_split_loop(p->ir, open, var, turns, &trial))
-            return p->ir->status;
-        var = p->ir->vars - 1; /* the inner loop is the last variable that was made */
-    }
-    KAS_TRY(place_lanes(p->ir, &trial, true));
-    int64_t count = 1;
-    const int64_t size = rows < 0 ? 1 : p->ir->var_size[rows],
-                  most = KAS_MAX_BLOCK / ((trial.lanes / trial.width + WARP - 1) / WARP * WARP);
-    for (int64_t n = 2; n <= size && n <= most; n++)
-        count = size % n ? count : n;
-    KAS_TRY(place_loops(p->ir, &trial, 1, rows, count));
-    KAS_TRY(place_reductions(p->ir, &trial));
-    return try_stage(p, &trial, var, turns);
+    int var;
+    const bool quiet = kas_quiet(true);
+    const kas_status status = place_chunk(p, &trial, c, &var);
+    kas_quiet(quiet);
+    *width = trial.width;
+    if (status == KAS_OK)
+        return try_stage(p, &trial, var, c->turns);
+    return status == KAS_ILLEGAL ? KAS_OK : status;
+}
+
+/* Tries the ways to stage a part of a reduction. */
+static kas_status try_chunks(placement *p, const kas_nest *open, int var, int64_t turns)
+{
+    for (int rows = -1; rows < open->loops; rows++)
+        for (int virtual = -1; virtual < open->loops; virtual ++) {
+            chunk c = {var, virtual < 0 ? -1 : open->loop[virtual],
+                       rows < 0 ? -1 : open->loop[rows], turns, false};
+            if ((rows >= 0 && (c.rows == open->lane || c.rows == open->inner)) ||
+                (virtual >= 0 && (c.virtual == open->lane || virtual == rows)))
+                continue;
+            int width;
+            KAS_TRY(try_chunk(p, open, &c, &width));
+            c.narrow = width > 1;
+            if (c.narrow)
+                KAS_TRY(try_chunk(p, open, &c, &width));
+        }
+    return KAS_OK;
 }
 
 static bool is_own(const kas_nest *nest, int var)
@@ -492,12 +501,8 @@ static kas_status try_staged(void *context, kas_nest open)
         for (int i = 0; i < 4; i++) {
             if (is_own(&open, var) && (size >= turns[i] || i == 0))
                 KAS_TRY(try_front(p, open, var, size < turns[i] ? size : turns[i]));
-            if (is_own(&open, var) || open.row || size % turns[i])
-                continue;
-            KAS_TRY(try_chunk(p, &open, var, -1, turns[i]));
-            for (int k = 0; k < open.loops; k++)
-                if (open.loop[k] != open.lane && open.loop[k] != open.inner)
-                    KAS_TRY(try_chunk(p, &open, var, open.loop[k], turns[i]));
+            if (!is_own(&open, var) && !open.row && size % turns[i] == 0)
+                KAS_TRY(try_chunks(p, &open, var, turns[i]));
         }
     }
     return KAS_OK;
@@ -544,24 +549,6 @@ static kas_status place_row_kernel(kas_ir *ir, kas_nest *nest)
     KAS_TRY(try_staged(&p, open));
     *nest = p.best;
     return KAS_OK;
-}
-
-kas_status kas_nest_open(kas_ir *ir, int tensor, kas_ex value, kas_nest *out)
-{
-    *out = (kas_nest){.tensor = tensor,
-                      .value = value,
-                      .lane = -1,
-                      .lanes = 1,
-                      .width = 1,
-                      .inner = -1,
-                      .rows = -1,
-                      .axis_var = {KAS_AXIS_NONE, KAS_AXIS_NONE, KAS_AXIS_NONE},
-                      .grid = {1, 1, 1},
-                      .turned = -1};
-    open_loops(ir, tensor, out);
-    add_outputs(ir, out);
-    kas_nest_set_threads(out);
-    return number_loops(ir, out);
 }
 
 kas_status kas_schedule_default(kas_ir *ir, const kas_nest *open, kas_schedule *out)

@@ -38,9 +38,11 @@ typedef struct kas_box {
     kas_ix from;                 /* flat address of the element that turns of all `dim` name */
     int dims, dim[KAS_BOX_DIMS]; /* variables, neighbours in memory first */
     int64_t step[KAS_BOX_DIMS];  /* elements of the array from one turn to the next */
+    int64_t pads, pad, pad_step; /* runs of `pad` elements in front of each `pad_step`: not read */
     int64_t elements;            /* of the array, with those that keep banks apart */
     int64_t run;                 /* neighbours in memory that are copied together */
-    double waves;                /* turns that the banks need for what the lanes of a warp read */
+    /* Turns that the banks need for what the lanes of a warp read, and for what they copy */
+    double waves, fill_waves;
 } kas_box;
 
 /* A test of a pixel's place: low <= ix <= high (inside.c). */

@@ -39,8 +39,8 @@
  *     unroll L         A loop runs innermost, inside the lanes, and is unrolled: L moves inside all
  *                      others. Or a reduction inside the lanes is unrolled.
  *     around R         The reduction and the loop of the lanes change places, with a sum for each
- *                      lane: S1, S2 and S3 have lane loops of their own. Illegal inside another
- *                      reduction, each of whose turns uses the result.
+ *                      lane and each virtual thread: S1, S2 and S3 have lane loops of their own.
+ *                      Illegal inside another reduction, each of whose turns uses the result.
  *     lane L           L's turns are lanes: threads of a GPU's block (thread x), lanes of a vector
  *                      of a CPU. L must carry no dependence (row: the lanes exchange values).
  *     vthread L        Virtual threads: L's turns run in one thread, statement by statement for all

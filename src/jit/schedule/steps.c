@@ -86,6 +86,13 @@ bool kas_nest_is_long(const kas_ir *ir, const kas_nest *nest, kas_ex e)
     return state == KAS_LOOP_OPEN ? kas_reduce_is_long(ir, e) : state == KAS_LOOP_AROUND;
 }
 
+bool kas_nest_runs_around(const kas_ir *ir, const kas_nest *nest, kas_ex e)
+{
+    /* What has no place yet stays inside the lanes where virtual threads have sums of their own. */
+    return nest->slides ? kas_nest_state_of(nest, kas_ex_get(ir, e)) == KAS_LOOP_AROUND
+                        : kas_nest_is_long(ir, nest, e);
+}
+
 bool kas_nest_record(kas_nest *nest, kas_step step)
 {
     if (nest->schedule.steps == KAS_SCHEDULE_STEPS)
@@ -141,8 +148,10 @@ static kas_status place_reduction(const kas_ir *ir, kas_nest *nest, kas_step ste
         return kas_nest_refuse(
             ir, nest, step,
             "dependence S2 -> S2: each turn of the reduction outside it uses its result");
-    if (step.kind == KAS_STEP_AROUND && nest->inner >= 0)
-        return kas_nest_refuse(ir, nest, step, "a loop inside the lanes keeps its sums there");
+    if (step.kind == KAS_STEP_AROUND && nest->inner >= 0 && !nest->slides)
+        return kas_nest_refuse(ir, nest, step,
+                               "an unrolled loop inside the lanes keeps its sums there; virtual "
+                               "threads have sums of their own");
     nest->state[step.loop] = step.kind == KAS_STEP_UNROLL ? KAS_LOOP_UNROLLED : KAS_LOOP_AROUND;
     return KAS_OK;
 }
@@ -278,11 +287,12 @@ static kas_status place_inside(const kas_ir *ir, kas_nest *nest, kas_step step)
 {
     const int var = var_of(nest, step.loop);
     bool around = nest->inner >= 0;
-    for (int i = 0; i < nest->ids; i++)
+    for (int i = 0; i < nest->ids && step.kind != KAS_STEP_VTHREAD; i++)
         around |= nest->state[i] == KAS_LOOP_AROUND;
     if (around)
-        return kas_nest_refuse(ir, nest, step,
-                               "one loop runs inside the lanes, and no reduction around them then");
+        return kas_nest_refuse(
+            ir, nest, step,
+            "one loop runs inside the lanes, and an unrolled one beside no reduction around them");
     if (nest->row || nest->column >= 0 || nest->lane < 0)
         return kas_nest_refuse(ir, nest, step,
                                "only lanes that are no row and no column hold a loop");

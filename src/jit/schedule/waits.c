@@ -217,7 +217,7 @@ static kas_status look(waits *w, kas_ex e)
     if (w->seen[e])
         return KAS_OK;
     w->seen[e] = 1;
-    if (node->kind == KAS_EX_REDUCE && kas_nest_is_long(w->ir, w->nest, e) && !w->nest->slides) {
+    if (node->kind == KAS_EX_REDUCE && kas_nest_runs_around(w->ir, w->nest, e)) {
         kas_ex body = node->a[0];
         while (kas_ex_get(w->ir, body)->kind == KAS_EX_REDUCE &&
                kas_ex_get(w->ir, body)->fn == node->fn)
