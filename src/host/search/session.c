@@ -57,13 +57,34 @@ static kas_status set_paths(const kas_session_request *request, kas_session *s)
                : kas_fail(KAS_BAD_INPUT, "--study: path of %d bytes is too long", size);
 }
 
+/* The ranks of a final training are workers, on GPUs of their own. A machine that only takes part
+ * may have fewer; it leaves the final trainings to others. */
+static kas_status check_ranks(kas_session *s)
+{
+    const int ranks = s->search.ranks, gpus = s->devices.count;
+    const bool cuda = strcmp(s->devices.kind, "cuda") == 0;
+    if (s->search.recipe.batch % ranks != 0)
+        return kas_fail(KAS_USAGE, "--batch %d cannot be shared by %d ranks; use a multiple of %d",
+                        s->search.recipe.batch, ranks, ranks);
+    s->leaves_finals = s->workers < ranks || (cuda && gpus < ranks);
+    if (s->takes_only || s->role == KAS_TAKES_MEASURING || !s->leaves_finals)
+        return KAS_OK;
+    if (cuda && gpus < ranks)
+        return kas_fail(KAS_USAGE, "--ranks %d: each rank needs a GPU of its own, and there %s %d",
+                        ranks, gpus == 1 ? "is" : "are", gpus);
+    return kas_fail(KAS_USAGE, "--ranks %d: each rank is a worker, and --workers is %d", ranks,
+                    s->workers);
+}
+
 static kas_status set_devices(const kas_session_request *request, const char *spec, kas_session *s)
 {
     KAS_TRY(kas_devices_find(spec, &s->devices));
     if (strncmp(spec, "cuda:", 5) == 0)
         KAS_TRY(kas_devices_check(&s->devices));
-    s->workers = request->workers > 0 ? request->workers : s->devices.count;
     const bool cuda = strcmp(s->devices.kind, "cuda") == 0;
+    s->workers = request->workers > 0 ? request->workers
+                 : cuda               ? s->devices.count
+                                      : s->search.ranks;
     s->pack = request->pack > 0 ? request->pack : 1; /* on a GPU choose_pack decides */
     s->ahead = request->ahead >= 0 ? request->ahead : cuda ? KAS_AHEAD_CUDA : 0;
     s->retrain = request->retrain;
@@ -72,7 +93,7 @@ static kas_status set_devices(const kas_session_request *request, const char *sp
     s->until = request->until;
     s->checkpoint_limit = request->checkpoint_limit;
     s->weights_limit = request->weights_limit;
-    return KAS_OK;
+    return check_ranks(s);
 }
 
 /* Chooses the pack for `--pack auto` on GPUs, from the training step of the unmodified network. */
@@ -559,6 +580,7 @@ kas_status kas_session_run(kas_session *s, void (*on_event)(void *context, const
                                       .device = device,
                                       .devices = s->devices.count,
                                       .ahead = s->ahead > 0 ? &ahead : NULL,
+                                      .leaves_finals = s->leaves_finals,
                                       .retrain = s->retrain,
                                       .hang_seconds = s->hang_seconds,
                                       .until = s->until,

@@ -54,7 +54,8 @@ typedef struct kas_session {
     kas_buf from;      /* text of STUDY/from.json; empty = none */
     bool may_grow, stream, retrain;
     bool takes_only; /* kas_session_join */
-    int role;        /* kas_work_role */
+    bool leaves_finals;
+    int role; /* kas_work_role */
     kas_devices devices;
     int workers, pack, ahead, read_threads;
     kas_pack packing; /* how `pack` was chosen; zeros when the user gave it or on a CPU */

@@ -212,6 +212,11 @@ typedef enum kas_work_state {
 /* Names for files and people: "final-baseline", "over-latency". Studies contain them, so they
  * never change. */
 const char *kas_work_kind_name(kas_work_kind kind);
+/* Returns whether items of this kind are final trainings that may run. */
+static inline bool kas_work_is_final(kas_work_kind kind)
+{
+    return kind == KAS_WORK_FINAL || kind == KAS_WORK_FINAL_BASELINE;
+}
 const char *kas_work_state_name(kas_work_state state);
 bool kas_work_state_parse(const char *name, kas_work_state *out);
 static inline bool kas_work_ended(kas_work_state state)

@@ -70,6 +70,9 @@ static const kas_field fields[] = {
     {"legality", "--legality", TEXT(legality), .optional = true},
     {"prefilter", "--prefilter", TEXT(prefilter), .optional = true},
     {"tune", "--tune", KAS_FIELD_CHOICE, AT(tune), .choices = kas_tuning_names, .optional = true},
+    {"ranks", "--ranks", INTEGER(ranks), .low = 1, .high = KAS_MAX_DEVICES, .optional = true,
+     .absent = 1},
+    {"sync_batch_norm", "--sync-batch-norm", KAS_FIELD_FLAG, AT(sync_batch_norm), .optional = true},
 };
 enum { FIELDS = sizeof fields / sizeof *fields, MOST_KEYS = 96, MAX_BYTES = 1 << 20 };
 
@@ -90,7 +93,8 @@ kas_search_options kas_search_options_default(void)
                                 .max_loss = 1,
                                 .halves = true,
                                 .finalists = 1,
-                                .seeds = 1};
+                                .seeds = 1,
+                                .ranks = 1};
 }
 
 bool kas_search_warm(const kas_search_options *options)

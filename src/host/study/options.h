@@ -98,6 +98,8 @@ typedef struct kas_search_options {
     char legality[32];  /* check before a candidate is trained (search/legality.h); "" = none */
     char prefilter[32]; /* "SCORE:K": of K proposals one is trained (search/prefilter.h) */
     int tune;           /* kas_tuning: no candidate's, finalists', or all candidates' */
+    int ranks;          /* workers that share each final training (docs/parallel.md) */
+    bool sync_batch_norm; /* of those trainings: see kas_train_options */
 } kas_search_options;
 
 /* Returns the defaults of everything except the recipe and the options that the machine determines

@@ -62,7 +62,9 @@ enum {
     OPTION_CONFIGURATIONS,
     OPTION_SCORE_ALL,
     OPTION_MEASURE,
-    OPTION_MOST_MISSED
+    OPTION_MOST_MISSED,
+    OPTION_RANKS,
+    OPTION_SYNC_BATCH_NORM
 };
 
 static const struct argp_option option_list[] = {
@@ -195,6 +197,14 @@ static const struct argp_option option_list[] = {
      4},
     {"seeds", OPTION_SEEDS, "N", 0,
      "Trainings of each finalist and of the unmodified network, by different seeds (default 1)", 4},
+    {"ranks", OPTION_RANKS, "N", 0,
+     "Workers that share each final training, and each of its batches (default 1; "
+     "docs/parallel.md)",
+     4},
+    {"sync-batch-norm", OPTION_SYNC_BATCH_NORM, 0, 0,
+     "With --ranks: batch norms take the statistics of all ranks' images (default: of each rank's "
+     "own)",
+     4},
     {"shrink", OPTION_SHRINK, "FACTOR", 0,
      "Search in rounds, STUDY/round-0, STUDY/round-1, ...: each begins with the kernels of the "
      "round before and has FACTOR times its limit on FLOPs (with --flops 0: on latency); a round "
@@ -265,6 +275,8 @@ static error_t check(const search_command *c, struct argp_state *state)
                           "small one");
     if (c->request.search.init_partial && !c->request.init)
         argp_error(state, "--init-partial needs --init");
+    if (c->request.search.sync_batch_norm && c->request.search.ranks == 1)
+        argp_error(state, "--sync-batch-norm needs --ranks");
     if (c->request.search.most_missed > 0 && !c->request.search.imitate)
         argp_error(state, "--most-missed needs --imitate");
     if (c->request.search.sample.space == KAS_SPACE_NAS_PTE &&
@@ -317,6 +329,8 @@ static const kas_cli_value values[] = {
     {OPTION_KEEP_SLOWER, KAS_CLI_FLAG(search_command, request.search.keep_slower)},
     {OPTION_IMITATE, KAS_CLI_INT(search_command, request.search.imitate, 1, 1e6)},
     {OPTION_MOST_MISSED, KAS_CLI_NUMBER(search_command, request.search.most_missed, 0.01, 1e3)},
+    {OPTION_RANKS, KAS_CLI_INT(search_command, request.search.ranks, 1, KAS_MAX_DEVICES)},
+    {OPTION_SYNC_BATCH_NORM, KAS_CLI_FLAG(search_command, request.search.sync_batch_norm)},
     {OPTION_DRY, KAS_CLI_FLAG(search_command, dry)},
     {OPTION_NO_TRAINING, KAS_CLI_FLAG(search_command, untrained.given)},
     {OPTION_CONFIGURATIONS, KAS_CLI_INT(search_command, untrained.configurations, 1, 1000000)},

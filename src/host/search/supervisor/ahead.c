@@ -57,7 +57,7 @@ static kas_status compile_stages(const workshop *w, const kas_replacement *repla
                                  kas_compile_stats *sum)
 {
     *sum = (kas_compile_stats){.cached = true};
-    for (int stage = 0; stage < KAS_STAGES; stage++) {
+    for (int stage = 0; stage < KAS_STAGE_FINAL; stage++) { /* finalists are few */
         kas_compile_stats stats = {0};
         kas_programs programs;
         if (stage == KAS_STAGE_IMITATION && !w->options.imitate)

@@ -335,15 +335,16 @@ static kas_status before_finals(kas_supervisor *s, kas_work *out, bool *found, b
     return add_finals(s, &end);
 }
 
-static kas_status next_final(kas_supervisor *s, kas_work *out, bool *found, bool *done)
+static kas_status next_final(kas_supervisor *s, bool finals, kas_work *out, bool *found, bool *done)
 {
     bool ready = find(s, KAS_WORK_FINAL);
     if (!ready)
         KAS_TRY(before_finals(s, out, found, &ready, done));
     if (!ready)
         return KAS_OK;
-    KAS_TRY(claim(s, KAS_WORK_FINAL, -1, out, found));
-    if (!*found)
+    if (finals)
+        KAS_TRY(claim(s, KAS_WORK_FINAL, -1, out, found));
+    if (finals && !*found)
         KAS_TRY(claim(s, KAS_WORK_FINAL_BASELINE, -1, out, found));
     *done = !*found && all_ended(s);
     return KAS_OK;
@@ -384,11 +385,11 @@ static bool without_answer(const kas_supervisor *s)
 }
 
 /* Takes what is there: another supervisor proposes. */
-static kas_status take_next(kas_supervisor *s, kas_work *out, bool *found, bool *done)
+static kas_status take_next(kas_supervisor *s, bool finals, kas_work *out, bool *found, bool *done)
 {
     static const kas_work_kind kinds[] = {KAS_WORK_TURNS, KAS_WORK_FINAL, KAS_WORK_FINAL_BASELINE};
     KAS_TRY(claim(s, KAS_WORK_CANDIDATE, candidate_limit(s), out, found));
-    for (int i = 0; i < 3 && !*found; i++)
+    for (int i = 0; i < (finals ? 3 : 1) && !*found; i++)
         KAS_TRY(claim(s, kinds[i], -1, out, found));
     if (*found)
         return KAS_OK;
@@ -398,7 +399,7 @@ static kas_status take_next(kas_supervisor *s, kas_work *out, bool *found, bool 
     return *done ? KAS_OK : kas_store_want(s->store);
 }
 
-kas_status kas_queue_next(kas_supervisor *s, kas_work *out, bool *found, bool *done)
+kas_status kas_queue_next(kas_supervisor *s, bool finals, kas_work *out, bool *found, bool *done)
 {
     *found = *done = false;
     KAS_TRY(kas_supervisor_refresh(s)); /* another supervisor may have changed it */
@@ -416,13 +417,13 @@ kas_status kas_queue_next(kas_supervisor *s, kas_work *out, bool *found, bool *d
     if (candidates_await(s, baseline))
         return KAS_OK;
     if (!s->leads)
-        return take_next(s, out, found, done);
+        return take_next(s, finals, out, found, done);
     if (!find(s, KAS_WORK_FINAL)) {
         KAS_TRY(next_candidate(s, out, found));
         if (*found || !ended_before(s, KAS_WORK_FINAL) || kas_asking_busy(s->options->asking))
             return KAS_OK;
     }
-    return next_final(s, out, found, done);
+    return next_final(s, finals, out, found, done);
 }
 
 kas_status kas_queue_solo(kas_supervisor *s, kas_work *out, bool *found)

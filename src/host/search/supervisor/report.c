@@ -69,7 +69,8 @@ static bool keeps_weights(const kas_supervisor *s, const kas_work *work)
                                               : true;
 }
 
-static kas_status send_work(kas_supervisor *s, kas_worker *worker, const kas_work *work)
+static kas_status send_work(kas_supervisor *s, kas_worker *worker, const kas_item *item,
+                            const kas_work *work)
 {
     const char *study = s->options->study;
     char log[KAS_STUDY_PATH], checkpoint[KAS_STUDY_PATH], weights[KAS_STUDY_PATH];
@@ -96,6 +97,11 @@ static kas_status send_work(kas_supervisor *s, kas_worker *worker, const kas_wor
         kas_message_number(message, "rung", work->rung);
         kas_message_number(message, "until", kas_rungs_epochs(s->options->search, work->rung));
     }
+    const kas_status status = kas_ranks_describe(s, item, message);
+    if (status != KAS_OK) {
+        cJSON_Delete(message);
+        return status;
+    }
     /* If the worker has died, the end of its pipe will show it; the item is not lost. */
     return kas_channel_send(&worker->channel, message) == KAS_NO_MEMORY ? KAS_NO_MEMORY : KAS_OK;
 }
@@ -113,7 +119,11 @@ kas_status kas_worker_give(kas_supervisor *s, kas_worker *worker, kas_work *work
     snprintf(item->phase, sizeof item->phase, "starting");
     for (int i = 0; i < s->options->pack; i++)
         worker->item[i].shared |= shared;
-    KAS_TRY(send_work(s, worker, &item->work));
+    if (s->options->search->ranks > 1 && kas_work_is_final(item->work.kind))
+        KAS_TRY(kas_ranks_begin(s, worker));
+    KAS_TRY(send_work(s, worker, item, &item->work));
+    for (int rank = 1; rank < item->ranks; rank++)
+        KAS_TRY(send_work(s, worker + rank, worker[rank].item, &item->work));
     kas_supervisor_emit(s, KAS_EVENT_STARTED, &item->work, NULL);
     return KAS_OK;
 }
@@ -135,10 +145,11 @@ static kas_status save_kernel(kas_supervisor *s, const kas_work *work)
     return kas_publish_kernel(work, path);
 }
 
-/* Frees the slot of an item. */
-static void clear(kas_supervisor *s, kas_worker *worker, kas_item *item)
+void kas_worker_clear(kas_supervisor *s, kas_worker *worker, kas_item *item)
 {
     kas_work_clear(&item->work);
+    cJSON_Delete(item->result);
+    item->result = NULL;
     item->busy = false;
     worker->solo &= kas_worker_busy(s, worker) > 0;
 }
@@ -205,7 +216,7 @@ static kas_status finish(kas_supervisor *s, kas_worker *worker, kas_item *item,
     }
     const int64_t id = work->id;
     const bool counts = held && work->kind == KAS_WORK_CANDIDATE;
-    clear(s, worker, item);
+    kas_worker_clear(s, worker, item);
     return counts ? count_faults(s, id, state, reason) : KAS_OK;
 }
 
@@ -215,15 +226,15 @@ static kas_status pause_at_rung(kas_supervisor *s, kas_worker *worker, kas_item 
 {
     bool held;
     KAS_TRY(kas_store_pause(s->store, item->work.id, item->work.lease, measured, &held));
-    clear(s, worker, item);
+    kas_worker_clear(s, worker, item);
     return kas_supervisor_refresh(s);
 }
 
-static kas_status release(kas_supervisor *s, kas_worker *worker, kas_item *item, bool failed)
+kas_status kas_worker_release(kas_supervisor *s, kas_worker *worker, kas_item *item, bool failed)
 {
     bool held;
     KAS_TRY(kas_store_release(s->store, item->work.id, item->work.lease, failed, &held));
-    clear(s, worker, item);
+    kas_worker_clear(s, worker, item);
     return kas_supervisor_refresh(s);
 }
 
@@ -235,7 +246,7 @@ static kas_status retry_alone(kas_supervisor *s, kas_worker *worker, kas_item *i
         return kas_fail(KAS_NO_MEMORY, "items to be tried alone: out of memory");
     s->solo = grown;
     s->solo[s->solos++] = item->work.id;
-    return release(s, worker, item, failed);
+    return kas_worker_release(s, worker, item, failed);
 }
 
 static kas_status hear_progress(kas_supervisor *s, kas_worker *worker, kas_item *item,
@@ -246,7 +257,7 @@ static kas_status hear_progress(kas_supervisor *s, kas_worker *worker, kas_item 
     snprintf(item->phase, sizeof item->phase, "%s", kas_message_get_text(message, "phase"));
     item->fraction = steps > 0 ? step / steps : 0;
     const double now = kas_monotonic(); /* leases end in real time */
-    if (now - item->last_renewed < kas_supervisor_lease(s) / 4)
+    if (item->rank > 0 || now - item->last_renewed < kas_supervisor_lease(s) / 4)
         return KAS_OK;
     bool held;
     KAS_TRY(
@@ -326,7 +337,7 @@ static kas_status hear_epoch(kas_supervisor *s, kas_worker *worker, kas_item *it
 }
 
 /* After what may be a fault of the machine the item is tried again, a limited number of times, each
- * in a new worker and alone. */
+ * in a new worker and alone, as one that has ranks always is. */
 static kas_status try_again(kas_supervisor *s, kas_worker *worker, kas_item *item,
                             const char *reason)
 {
@@ -335,7 +346,8 @@ static kas_status try_again(kas_supervisor *s, kas_worker *worker, kas_item *ite
              kas_work_kind_name(item->work.kind), (long long)item->work.index,
              item->work.deaths + 1, most_faults(s), reason);
     kas_supervisor_emit(s, KAS_EVENT_WORKER, NULL, text);
-    return retry_alone(s, worker, item, true);
+    return item->ranks ? kas_worker_release(s, worker, item, true)
+                       : retry_alone(s, worker, item, true);
 }
 
 /* Records all epochs of a result: reports of some may have been lost with a supervisor. */
@@ -362,17 +374,16 @@ static kas_status add_processor(kas_supervisor *s, const kas_item *item, const c
                : KAS_OK;
 }
 
-static kas_status hear_result(kas_supervisor *s, kas_worker *worker, kas_item *item,
-                              const cJSON *message)
+kas_status kas_worker_end_item(kas_supervisor *s, kas_worker *worker, kas_item *item,
+                               const cJSON *message)
 {
     kas_work_state state;
     const char *reason = kas_message_get_text(message, "reason");
     kas_measured measured = kas_verdict_measured(s, &item->work, message);
     if (!kas_work_state_parse(kas_message_get_text(message, "state"), &state))
         return kas_fail(KAS_BAD_INPUT, "result: unknown state");
-    KAS_TRY(add_processor(s, item, message));
     if (state == KAS_WORK_QUEUED)
-        return release(s, worker, item, false);
+        return kas_worker_release(s, worker, item, false);
     if (state == KAS_WORK_WAITING) {
         KAS_TRY(record_curve(s, item, message));
         return pause_at_rung(s, worker, item, &measured);
@@ -384,11 +395,12 @@ static kas_status hear_result(kas_supervisor *s, kas_worker *worker, kas_item *i
         const bool first = !worker->ending; /* otherwise another item may be the cause, or all
                                                together */
         worker->ending |= fault;
-        return first ? retry_alone(s, worker, item, false) : release(s, worker, item, false);
+        return first ? retry_alone(s, worker, item, false)
+                     : kas_worker_release(s, worker, item, false);
     }
     worker->ending |= fault;  /* this worker gets no further item, which it might harm */
     if (fault && s->stopping) /* a batch system's signal also ends the compilers */
-        return release(s, worker, item, false);
+        return kas_worker_release(s, worker, item, false);
     if (fault && item->work.deaths + 1 < most_faults(s))
         return try_again(s, worker, item, reason);
     KAS_TRY(record_curve(s, item, message));
@@ -400,6 +412,14 @@ static kas_status hear_result(kas_supervisor *s, kas_worker *worker, kas_item *i
     if (isfinite(measured.compile_seconds))
         s->ahead.compiler_wait += measured.compile_seconds;
     return finish(s, worker, item, state, reason, &measured);
+}
+
+static kas_status hear_result(kas_supervisor *s, kas_worker *worker, kas_item *item,
+                              const cJSON *message)
+{
+    KAS_TRY(add_processor(s, item, message));
+    return item->ranks ? kas_ranks_hear_result(s, worker, item, message)
+                       : kas_worker_end_item(s, worker, item, message);
 }
 
 /* The latencies of a study are those of one kind of device: that of the first one that measured. */
@@ -516,7 +536,7 @@ static kas_status judge_death(kas_supervisor *s, kas_worker *worker, kas_item *i
         return finish(s, worker, item, KAS_WORK_CRASHED, reason, &unknown);
     }
     if (item->work.deaths + 1 < most_faults(s))
-        return release(s, worker, item, true);
+        return kas_worker_release(s, worker, item, true);
     snprintf(reason, sizeof reason,
              "its worker was killed %d times (signal %d): is the machine short of memory?",
              item->work.deaths + 1, number);
@@ -534,7 +554,8 @@ static kas_status requeue_shared(kas_supervisor *s, kas_worker *worker, kas_item
     const bool suspect =
         outside ? item->work.deaths + 2 >= most_faults(s)
                 : !worker->ending && (!worker->reporter || worker->reporter == item->work.id);
-    return suspect ? retry_alone(s, worker, item, outside) : release(s, worker, item, outside);
+    return suspect ? retry_alone(s, worker, item, outside)
+                   : kas_worker_release(s, worker, item, outside);
 }
 
 kas_status kas_worker_died(kas_supervisor *s, kas_worker *worker, int wait_status,
@@ -544,8 +565,12 @@ kas_status kas_worker_died(kas_supervisor *s, kas_worker *worker, int wait_statu
         kas_item *item = &worker->item[i];
         if (!item->busy)
             continue;
-        if (item->dropped) /* there is nothing to do: the lease belongs to another supervisor */
-            KAS_TRY(release(s, worker, item, false));
+        if (item->ranks) {
+            if (!item->over)
+                KAS_TRY(kas_ranks_died(s, worker, item));
+        } else if (
+            item->dropped) /* there is nothing to do: the lease belongs to another supervisor */
+            KAS_TRY(kas_worker_release(s, worker, item, false));
         else if (item->shared)
             KAS_TRY(requeue_shared(s, worker, item, wait_status));
         else

@@ -265,7 +265,7 @@ static const kas_item *silent_item(const kas_supervisor *s, const kas_worker *wo
     const kas_item *worst = NULL;
     for (int i = 0; i < s->options->pack; i++) {
         const kas_item *item = &worker->item[i];
-        if (item->busy && kas_supervisor_silent(s, item->last_heard) &&
+        if (item->busy && !item->over && kas_supervisor_silent(s, item->last_heard) &&
             (!worst || item->last_heard < worst->last_heard))
             worst = item;
     }
@@ -312,9 +312,14 @@ static kas_status fill_worker(kas_supervisor *s, kas_worker *worker, bool *found
     }
     *found = true;
     while (*found && !*done && !worker->solo && kas_worker_busy(s, worker) < s->options->pack) {
-        KAS_TRY(kas_queue_next(s, &work, found, done));
+        const bool finals = kas_ranks_free(s, worker);
+        KAS_TRY(kas_queue_next(s, finals, &work, found, done));
         if (*found)
             KAS_TRY(kas_worker_give(s, worker, &work));
+        else if (!finals) { /* there may be something for another worker */
+            *found = true;
+            return KAS_OK;
+        }
     }
     return KAS_OK;
 }
@@ -328,7 +333,7 @@ static kas_status hand_out(kas_supervisor *s, bool *done)
     *done = false;
     for (int i = 0; i < s->options->workers && !*done; i++) {
         kas_worker *worker = &s->worker[i];
-        if (!worker->process.pid)
+        if (!worker->process.pid && !kas_worker_busy(s, worker)) /* ranks end together */
             KAS_TRY(start_worker(s, worker));
         if (worker->ready && !worker->ending && found)
             KAS_TRY(fill_worker(s, worker, &found, done));
@@ -389,6 +394,7 @@ static kas_status loop(kas_supervisor *s, const sigset_t *mask)
         kas_lookahead_serve(s);
         KAS_TRY(wait_for_lines(s, mask, TICK_MS));
         kill_silent_workers(s);
+        kas_ranks_watch(s);
         kas_lookahead_watch(s);
         KAS_TRY(kas_supervisor_watch_proposer(s));
         KAS_TRY(add_busy_time(s, false));
@@ -423,6 +429,7 @@ static kas_status end_workers(kas_supervisor *s, bool save)
         if (item->busy && status == KAS_OK)
             status = kas_store_release(s->store, item->work.id, item->work.lease, false, &held);
         kas_work_clear(&item->work);
+        cJSON_Delete(item->result);
     }
     return status;
 }
@@ -516,12 +523,16 @@ static kas_status with_signals(kas_supervisor *s)
     return status != KAS_OK ? kas_fail(status, "%s", message) : ended;
 }
 
-/* Deletes the checkpoints of a complete study. They are left by processes that were killed while
- * they wrote them, or before they could delete them. */
-static kas_status drop_checkpoints(const char *study)
+/* Deletes the checkpoints of a complete study, and the folder in which ranks met. Files in there are
+ * left by processes that were killed while they wrote them, or before they could delete them. */
+static kas_status drop_checkpoints(const kas_supervisor *s)
 {
     int dropped;
-    return kas_study_trim_checkpoints(study, 0, NULL, &dropped);
+    char folder[KAS_STUDY_PATH];
+    KAS_TRY(kas_ranks_folder(s, folder));
+    if (s->options->search->ranks > 1)
+        KAS_TRY(kas_remove_tree(folder));
+    return kas_study_trim_checkpoints(s->options->study, 0, NULL, &dropped);
 }
 
 /* The supervisor that proposes says at the end how the study ended, and that it has. */
@@ -538,7 +549,7 @@ static kas_status ending(kas_supervisor *s)
         return status;
     snprintf(message, sizeof message, "%s", kas_error());
     KAS_TRY(kas_store_set_ended(s->store, true));
-    return status == KAS_OK ? drop_checkpoints(s->options->study) : kas_fail(status, "%s", message);
+    return status == KAS_OK ? drop_checkpoints(s) : kas_fail(status, "%s", message);
 }
 
 kas_status kas_supervise(kas_store *store, const kas_supervisor_options *asked)

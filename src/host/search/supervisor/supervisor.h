@@ -101,7 +101,8 @@ typedef struct kas_supervisor_options {
     kas_asking *asking;             /* of a program that proposes; NULL: none */
     kas_work_role role;             /* which items it takes */
     bool takes_only;                /* it proposes nothing and has no strategy: `kas-gpu worker` */
-    int max_deaths;                 /* faults of the machine after which an item ends; 0 = 3 */
+    bool leaves_finals; /* it has fewer workers or GPUs than a final training has ranks */
+    int max_deaths;     /* faults of the machine after which an item ends; 0 = 3 */
     void (*on_event)(void *context, const kas_event *event);
     void *context;
 } kas_supervisor_options;

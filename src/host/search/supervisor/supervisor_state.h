@@ -5,6 +5,7 @@
  *     lookahead.c     gives later candidates to the helper that compiles ahead
  *     proposer.c      asks the program that proposes candidates (proposer.h)
  *     report.c        handles the messages and the death of a worker
+ *     ranks.c         final trainings that several workers share
  *     verdict.c       decides whether a candidate goes on
  *     ending.c        says how a study ended
  *     keep_weights.c  deletes weights that need not be kept */
@@ -34,6 +35,14 @@ typedef struct kas_item {
     kas_work work;
     char phase[32];
     double fraction;
+    /* Of a final training that several workers share (ranks.c). `work` of rank 0 is the item; that of
+     * the others has no texts. */
+    int rank, ranks; /* 0 ranks: one worker has it */
+    bool over;       /* the worker has told its result or died */
+    /* Of rank 0: when the others should have ended too, on the clock of kas_supervisor_listened, and
+     * the result that decides; 0 and NULL: there is none yet. */
+    double end_by;
+    cJSON *result;
 } kas_item;
 
 /* A worker. */
@@ -131,8 +140,9 @@ bool kas_queue_complete(const kas_supervisor *s);
 /* Of the supervisor that proposes, on a server: keeps a few candidates in the queue, for others. */
 kas_status kas_queue_stock(kas_supervisor *s);
 /* Claims the next item. It sets *found and fills *out; or it sets *done when there will never be
- * another item; or it sets neither when the caller must wait. */
-kas_status kas_queue_next(kas_supervisor *s, kas_work *out, bool *found, bool *done);
+ * another item; or it sets neither when the caller must wait. Final trainings are taken only with
+ * `finals`. */
+kas_status kas_queue_next(kas_supervisor *s, bool finals, kas_work *out, bool *found, bool *done);
 
 /* Returns the n-th candidate that nobody has begun, where 0 is the next one; NULL when it is not
  * known yet. */
@@ -179,11 +189,37 @@ bool kas_supervisor_is_missing(const kas_work *w);
 /* Returns KAS_OK when the study has its answer, and else why not. */
 kas_status kas_supervisor_ending(kas_supervisor *s);
 
+/* ---- ranks.c --------------------------------------------------------------------------------- */
+/* Returns whether the worker may be given a final training: where these have ranks, it is the first
+ * of so many workers that are all idle. */
+bool kas_ranks_free(const kas_supervisor *s, const kas_worker *worker);
+/* Writes the path of the folder in which ranks meet. */
+kas_status kas_ranks_folder(const kas_supervisor *s, char out[KAS_STUDY_PATH]);
+/* Prepares the folder in which the ranks of an item meet, where an earlier attempt may have left a
+ * file of that name, and gives the other ranks their items; the caller sends the work to all. */
+kas_status kas_ranks_begin(kas_supervisor *s, kas_worker *first);
+/* Adds to the message "work" what a rank needs to know. */
+kas_status kas_ranks_describe(const kas_supervisor *s, const kas_item *item, cJSON *message);
+/* Handle the result of a rank and the death of its worker. The item ends, or returns to the queue,
+ * when all ranks are over. */
+kas_status kas_ranks_hear_result(kas_supervisor *s, kas_worker *worker, kas_item *item,
+                                 const cJSON *result);
+kas_status kas_ranks_died(kas_supervisor *s, kas_worker *worker, kas_item *item);
+/* Kills ranks that go on for too long after another one has ended. */
+void kas_ranks_watch(kas_supervisor *s);
+
 /* ---- report.c -------------------------------------------------------------------------------- */
 /* Returns how many items the worker has. */
 int kas_worker_busy(const kas_supervisor *s, const kas_worker *worker);
 /* Sends an item to the worker and takes ownership of the contents of `work`. */
 kas_status kas_worker_give(kas_supervisor *s, kas_worker *worker, kas_work *work);
+/* Ends an item, or returns it to the queue, as its result says. */
+kas_status kas_worker_end_item(kas_supervisor *s, kas_worker *worker, kas_item *item,
+                               const cJSON *result);
+/* Returns an item to the queue; `failed`: it counts as a fault of the machine. */
+kas_status kas_worker_release(kas_supervisor *s, kas_worker *worker, kas_item *item, bool failed);
+/* Frees the place of an item in its worker. */
+void kas_worker_clear(kas_supervisor *s, kas_worker *worker, kas_item *item);
 /* Handles one message of the worker. */
 kas_status kas_worker_hear(kas_supervisor *s, kas_worker *worker, const cJSON *message);
 /* Handles the end of a worker: its items end or return to the queue. `wait_status` is that of

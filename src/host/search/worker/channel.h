@@ -7,7 +7,8 @@
  *
  *     to the worker                                from the worker
  *     hello    options, data set, device, pack     ready     name of the device
- *     work     id, kind, kernel, rung, paths       error     it cannot start; message
+ *     work     id, kind, kernel, rung, paths,      error     it cannot start; message
+ *              rank
  *     verdict  id; answers measured and epoch      progress  id, phase, step, steps, loss
  *     stop     write checkpoints and end all       calibrated id, gains
  *     (end of file: end at once)                   measured  id, latency, deviations (asks)

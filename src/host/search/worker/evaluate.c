@@ -140,15 +140,10 @@ static kas_verdict on_progress(void *context, uint64_t step, uint64_t steps, dou
     return kas_slot_progress(r->slot, "training", step, steps, loss);
 }
 
-static bool is_final(const kas_task *task)
-{
-    return task->kind == KAS_WORK_FINAL || task->kind == KAS_WORK_FINAL_BASELINE;
-}
-
 static kas_verdict on_epoch(void *context, const kas_epoch *epoch)
 {
     const run *r = context;
-    return kas_slot_epoch(r->slot, epoch);
+    return r->task->rank == 0 ? kas_slot_epoch(r->slot, epoch) : KAS_CONTINUE; /* rank 0 asks */
 }
 
 static kas_status tell_gains(const run *r)
@@ -395,7 +390,8 @@ static kas_status drop_useless_checkpoint(const kas_train_options *options)
 static kas_train_options training(run *r)
 {
     const worker_state *b = r->mine->shared;
-    const bool final = is_final(r->task), candidate = r->task->kind == KAS_WORK_CANDIDATE;
+    const bool final = kas_work_is_final(r->task->kind),
+               candidate = r->task->kind == KAS_WORK_CANDIDATE;
     return (kas_train_options){.net = b->problem.net,
                                .dataset = b->problem.dataset,
                                .programs = &r->programs,
@@ -416,7 +412,9 @@ static kas_train_options training(run *r)
                                .checkpoint = r->task->checkpoint,
                                .weights_out = r->task->weights,
                                .weights_in = *r->start ? r->start : r->task->init,
-                               .init_partial = b->options.init_partial};
+                               .init_partial = b->options.init_partial,
+                               .ranks = r->task->ranks,
+                               .sync_batch_norm = r->task->ranks && b->options.sync_batch_norm};
 }
 
 static kas_verdict on_imitation(void *context, uint64_t step, uint64_t steps, double missed)
@@ -493,20 +491,42 @@ static kas_status imitate(run *r, bool *go_on)
     return *go_on ? learn_to_imitate(r, go_on) : KAS_OK;
 }
 
+/* Returns the stage of the item's training. */
+static kas_stage training_stage(const run *r)
+{
+    return kas_work_is_final(r->task->kind) ? KAS_STAGE_FINAL : KAS_STAGE_TRAINING;
+}
+
+/* Meets the other ranks; an item without ranks has no group. */
+static kas_status meet(const run *r, kas_group **out)
+{
+    const kas_group_options options = {.folder = r->task->meeting,
+                                       .name = r->task->attempt,
+                                       .rank = r->task->rank,
+                                       .ranks = r->task->ranks,
+                                       .timeout = r->task->rank_timeout};
+    *out = NULL;
+    return r->task->ranks ? kas_group_open(r->mine->device, &options, out) : KAS_OK;
+}
+
 static kas_status train(run *r)
 {
     kas_train_result result = {0};
     bool go_on;
     KAS_TRY(imitate(r, &go_on));
-    const kas_train_options options = training(r);
+    kas_train_options options = training(r);
     if (!go_on || !enter(r, "preparing"))
         return KAS_OK;
-    KAS_TRY(build(r, KAS_STAGE_TRAINING));
-    KAS_TRY(drop_useless_checkpoint(&options));
+    KAS_TRY(build(r, training_stage(r)));
+    if (r->task->rank == 0) /* before the others read it: they wait for this rank */
+        KAS_TRY(drop_useless_checkpoint(&options));
     KAS_TRY(reserve(r, &options, 1, &go_on));
     if (!go_on)
         return KAS_OK;
-    KAS_TRY(kas_train(r->mine->device, &options, &result));
+    KAS_TRY(meet(r, &options.group));
+    const kas_status status = kas_train(r->mine->device, &options, &result);
+    kas_group_close(options.group);
+    KAS_TRY(status);
     set_state(r, &result, options.recipe.epochs);
     r->out->measured.accuracy = result.accuracy;
     r->out->measured.step_seconds = result.step_seconds;
@@ -523,16 +543,17 @@ static kas_status train(run *r)
 
 /* Memory that cannot be had is the item's own fault when its training is too large for the device;
  * otherwise somebody else has it.  Files (the data set, weights to start from) were good when this
- * worker opened the study: that they cannot be read any more is no fault of an item either. */
+ * worker opened the study: that they cannot be read any more is no fault of an item either, nor that
+ * another rank of it has ended. */
 static kas_status blame(run *r, kas_status status)
 {
     const kas_train_options options = training(r);
     size_t bytes, room;
-    if (status == KAS_BAD_INPUT)
+    if (status == KAS_BAD_INPUT || (status == KAS_DEVICE && r->task->ranks))
         return KAS_MACHINE;
     if (status != KAS_NO_MEMORY)
         return status;
-    return build(r, KAS_STAGE_TRAINING) == KAS_OK &&
+    return build(r, training_stage(r)) == KAS_OK &&
                    plan_memory(r, &options, &bytes, &room) == KAS_OK && bytes > room
                ? KAS_NO_MEMORY
                : KAS_MACHINE;
@@ -546,7 +567,8 @@ static kas_status calibrate_measure_train(run *r)
     const bool turns = task->kind == KAS_WORK_TURNS, once = task->role == KAS_TAKES_MEASURING;
     bool go_on = true;
     kas_status status = r->replacement && !once ? calibrate(r, &go_on) : KAS_OK;
-    if (status == KAS_OK && go_on && !turns && task->rung == 0 && task->role != KAS_TAKES_TRAINING)
+    if (status == KAS_OK && go_on && !turns && task->rung == 0 && task->rank == 0 &&
+        task->role != KAS_TAKES_TRAINING)
         status = measure(r, &go_on);
     if (status == KAS_OK && go_on && once && !turns)
         r->out->state = KAS_WORK_QUEUED;

@@ -14,8 +14,12 @@ kas_status kas_stage_build(const kas_replacement *replacement, const kas_search_
                                  .training = true,
                                  .precision = precision == KAS_PRECISION_TF32 ? KAS_PRECISION_TF32
                                                                               : KAS_PRECISION_FP32},
-        [KAS_STAGE_TRAINING] = {
-            .batch = options->recipe.batch, .training = true, .precision = precision}};
+        [KAS_STAGE_TRAINING] = {.batch = options->recipe.batch,
+                                .training = true,
+                                .precision = precision},
+        [KAS_STAGE_FINAL] = {.batch = options->recipe.batch / options->ranks,
+                             .training = true,
+                             .precision = precision}};
     of[stage].tuned = tuned;
     return kas_model_build_programs(&of[stage], replacement, device, out);
 }

@@ -13,7 +13,8 @@ typedef enum kas_stage {
     KAS_STAGE_CALIBRATION, /* inference in float32 (score/calibrate.h) */
     KAS_STAGE_LATENCY,     /* inference in the study's precision */
     KAS_STAGE_IMITATION,   /* with --imitate: both passes in float32 or TF32 */
-    KAS_STAGE_TRAINING,    /* both passes, also of the final training */
+    KAS_STAGE_TRAINING,    /* both passes */
+    KAS_STAGE_FINAL,       /* the same of a final training, of whose batch each rank has a part */
     KAS_STAGES
 } kas_stage;
 

@@ -259,7 +259,12 @@ static void serve(kas_slot *slot, const cJSON *message)
                      .rung = whole(message, "rung"),
                      .until = whole(message, "until"),
                      .gains = text_or_null(message, "gains"),
-                     .role = (kas_work_role)whole(message, "role")};
+                     .role = (kas_work_role)whole(message, "role"),
+                     .rank = whole(message, "rank"),
+                     .ranks = whole(message, "ranks"),
+                     .meeting = kas_message_get_text(message, "meeting"),
+                     .attempt = kas_message_get_text(message, "attempt"),
+                     .rank_timeout = kas_message_get_number(message, "rank_timeout")};
     kas_outcome outcome = {.state = KAS_WORK_FAILED, .measured = kas_measured_unknown()};
     const double before = processor_seconds();
     slot->phase[0] = 0;
@@ -268,6 +273,8 @@ static void serve(kas_slot *slot, const cJSON *message)
     kas_status status = open_log(slot, kas_message_get_text(message, "log"));
     kas_info("%s %lld %s begins (process %ld)", kas_work_kind_name(task.kind),
              (long long)task.index, task.name, (long)getpid());
+    if (task.ranks)
+        kas_info("rank %d of %d of this training", task.rank, task.ranks);
     if (status == KAS_OK)
         status = evaluate(slot, &task, &outcome);
     if (status != KAS_OK)

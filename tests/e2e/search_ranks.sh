@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# A search whose final trainings have two ranks (docs/parallel.md), on the CPU and on the stand-in for CUDA: the same weights as
+# `train` with two ranks, though a rank is killed, and a call of NCCL fails.
+set -eu
+. tests/e2e/expect.bash
+export KAS_CUDA_PLANS=heuristic KAS_SIM_DEVICES=3
+export KAS_CUDA_LIBS=${KAS_SIM_LIBRARY:-$PWD/build/tests/libkas_cuda_sim.so}
+cat >"$dir/net.json" <<'JSON'
+{"format": "kas-gpu network", "version": 1, "name": "tiny", "layers": [
+    {"conv": "stem", "channels": 8, "kernel": 3}, {"batch_norm": "bn0"}, {"relu": "relu0"},
+    {"conv": "conv1", "channels": 8, "kernel": 3}, {"batch_norm": "bn1"}, {"relu": "relu1"},
+    {"global_avg_pool": "pool"}, {"linear": "fc", "channels": "classes"}]}
+JSON
+"$kas" dataset make shapes -o "$dir/s.h5" --train 144 --test 21 --size 8 --classes 4 >/dev/null
+shared=(--dataset "$dir/s.h5" --net "$dir/net.json" --batch 16 --lr 0.005 --seed 1 --threads 2 --ranks 2)
+search=("$kas" search "${shared[@]}" --targets 3x3 --objective accuracy --candidates 1 --prune none --compile-ahead 0)
+same() { # study device epochs: the weights of both final trainings are those of `train`
+    local study=$1 options=("${shared[@]}" --device "$2" --epochs "$3" --threads 1 --test --quiet)
+    "$kas" train "${options[@]}" --weights "$dir/unmodified" >/dev/null
+    "$kas" train "${options[@]}" --targets 3x3 --kernel "$study/best/kernel.json" --weights "$dir/answer" >/dev/null
+    cmp "$dir/unmodified" "$study/baseline/weights.safetensors" || fail "$2: the unmodified network"
+    cmp "$dir/answer" "$study/best/weights.safetensors" || fail "$2: the answer"
+    [ ! -e "$study/ranks" ] && [ -z "$(ls "$study/checkpoints")" ] || fail "$2: a file of the ranks was left"
+}
+
+log=$dir/cpu/logs/final-0000.log
+"${search[@]}" --device cpu --epochs 40 --study "$dir/cpu" >"$dir/out" 2>"$dir/err" &
+pid=$!
+await "two ranks that train" grep -qs 'epoch 2:' "$log"
+kill -KILL "$(grep -B1 'rank 1 of 2' "$log" | sed -n 's/.*begins (process \([0-9]*\)).*/\1/p')"
+await "the reason" grep -q 'try 1 of 3: rank 0 of 2: rank 1 has ended' "$dir/err"
+await "the next attempt" grep -q 'going on after' "$log"
+kill -TERM $pid 2>/dev/null || true # the ranks agree on where they stop
+rc=0; wait $pid || rc=$?
+[ $rc = 75 ] || [ $rc = 0 ] || { cat "$dir/err"; fail "exit code $rc after SIGTERM"; }
+expect 0 'best kernel:' "$kas" resume "$dir/cpu"
+same "$dir/cpu" cpu 40
+
+# What cannot be.
+expect 2 'cannot be shared by 3 ranks' "${search[@]}" --device cpu --study "$dir/no" --ranks 3
+expect 2 '--workers is 1' "${search[@]}" --device cpu --study "$dir/no" --workers 1
+expect 2 '--sync-batch-norm needs --ranks' "${search[@]}" --device cpu --study "$dir/no" --ranks 1 --sync-batch-norm
+expect 2 '--ranks (the study has 2, this command 4)' "${search[@]}" --device cpu --epochs 40 --study "$dir/cpu" --ranks 4
+
+[ -f "$KAS_CUDA_LIBS" ] || { skip_part "$KAS_CUDA_LIBS is not built (make test builds it)"; echo "ok: search_ranks"; exit 0; }
+expect 2 'each rank needs a GPU of its own, and there is 1' "${search[@]}" --device cuda:1 --study "$dir/no"
+# Three GPUs: the third worker has no part in the final trainings.
+KAS_SIM_FAIL=ncclAllReduce:9:0:once KAS_SIM_FAIL_ONCE=$dir/once expect 0 'try 1 of 3: ' \
+    "${search[@]}" --device cuda --epochs 1 --study "$dir/cuda" --sync-batch-norm
+[ -e "$dir/once" ] || fail "no call of NCCL failed"
+shared+=(--sync-batch-norm)
+same "$dir/cuda" cuda 1
+echo "ok: search_ranks"
