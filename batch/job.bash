@@ -27,13 +27,13 @@ come_back() {
     [ "$(squeue -h -j "$job" -o %T)" != RUNNING ] || scontrol requeue "$job"
 }
 
-# Runs a command in a step, on every node of the job, and to its end whatever signals come; returns its exit code, and asks
+# Runs a command in a step, on every node of the job, once or as often as `tasks` says, and to its end whatever signals come; returns its exit code, and asks
 # for this job again when the command ends because it had to go.
 step() { # command...
     local rc=0 pid
     trap 'scancel --signal=TERM "$job"' USR1 USR2 # reaches the steps only
     trap : TERM # the step has got it too
-    srun --ntasks-per-node=1 "$@" &
+    srun --ntasks-per-node="${tasks:-1}" "$@" &
     pid=$!
     until { wait $pid && rc=0 || rc=$?; } && ! kill -0 $pid 2>/dev/null; do :; done
     case $rc in 75 | 143) come_back ;; esac # 143: it had hardly begun, and SIGTERM ended it

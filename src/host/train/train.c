@@ -15,6 +15,7 @@
 #include "host/model/model.h"
 #include "host/score/correct.h"
 #include "host/train/digest.h"
+#include "host/train/ranks.h"
 #include "host/train/stats.h"
 
 typedef struct run {
@@ -93,33 +94,6 @@ static kas_step_state state_at(const run *r, uint32_t image)
 {
     const uint32_t rank = (uint32_t)kas_group_rank(r->o->group);
     return (kas_step_state){.cursor = image + rank * (uint32_t)kas_train_batch(r->o), .rank = rank};
-}
-
-/* Checks that all ranks train the same run from the same step: a shared disk may show one of them an
- * older checkpoint. */
-static kas_status check_ranks(const run *r)
-{
-    struct {
-        uint8_t digest[sizeof r->digest];
-        uint64_t step, ranks;
-    } mine = {.step = r->step, .ranks = (uint64_t)kas_train_ranks(r->o)}, all[KAS_MAX_DEVICES];
-    if (!r->o->group)
-        return KAS_OK;
-    memcpy(mine.digest, r->digest, sizeof mine.digest);
-    KAS_TRY(kas_group_gather(r->o->group, &mine, sizeof mine, all));
-    for (int rank = 0; rank < kas_group_ranks(r->o->group); rank++) {
-        if (memcmp(all[rank].digest, mine.digest, sizeof mine.digest) != 0)
-            return kas_fail(KAS_BAD_INPUT,
-                            "rank %d has another network, kernel, data set, recipe or seed than "
-                            "rank %d; all ranks must be of one version and one kind of device",
-                            rank, kas_group_rank(r->o->group));
-        if (all[rank].step != mine.step)
-            return kas_fail(KAS_BAD_INPUT,
-                            "rank %d goes on from step %" PRIu64 " and rank %d from %" PRIu64
-                            ": they have read different checkpoints",
-                            rank, all[rank].step, kas_group_rank(r->o->group), mine.step);
-    }
-    return KAS_OK;
 }
 
 /* ---- checkpoint ------------------------------------------------------------------------------ */
@@ -491,7 +465,7 @@ static kas_status prepare(run *r)
     KAS_TRY(kas_chunks_create(r->device, r->model, o->group, &r->chunks));
     KAS_TRY(record_plans(r));
     KAS_TRY(start_or_resume(r));
-    return check_ranks(r);
+    return kas_train_check_ranks(o, r->digest, r->step);
 }
 
 static kas_status write_weights(const run *r)

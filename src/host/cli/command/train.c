@@ -9,7 +9,7 @@
 #include "host/cli/cli.h"
 #include "host/cli/interrupt.h"
 #include "host/cli/net_options.h"
-#include "host/cli/ranks/ranks.h"
+#include "host/cli/ranks/slurm.h"
 #include "host/cli/recipe_options.h"
 #include "host/core/clock.h"
 #include "host/core/file/files.h"
@@ -27,7 +27,7 @@ typedef struct train_cli {
     kas_cli_common common;
     kas_cli_net net; /* the data set has the shape of images */
     const char *dataset, *kernel, *device;
-    const char *checkpoint, *weights, *init;
+    const char *checkpoint, *weights, *init, *nodes;
     kas_cli_recipe recipe_options;
     kas_recipe recipe;
     uint64_t seed;
@@ -52,6 +52,7 @@ enum {
     OPT_RANKS,
     OPT_RANK_TIMEOUT,
     OPT_SYNC_BATCH_NORM,
+    OPT_NODES,
     OPT_TUNED
 };
 
@@ -80,6 +81,10 @@ static const struct argp_option option_list[] = {
      "Batch norms take the statistics of all ranks' images (default: of each rank's own)", 5},
     {"rank-timeout", OPT_RANK_TIMEOUT, "SECONDS", 0,
      "End when a rank waits longer than this for the others (default 600)", 5},
+    {"nodes", OPT_NODES, "FOLDER", 0,
+     "Under srun: each task of the job step is a rank, on one node or several, which all see this "
+     "folder (docs/cluster.md)",
+     5},
     {"stream", OPT_STREAM, 0, 0, "Read images while training, even if they fit in memory", 5},
     {"read-threads", OPT_READ_THREADS, "N", 0,
      "Threads that read and decode streamed images (default: all cores for JPEG and PNG, else 4)",
@@ -111,6 +116,7 @@ static const kas_cli_value values[] = {
     {OPT_RANKS, KAS_CLI_INT(train_cli, asked_ranks, 1, KAS_MAX_DEVICES)},
     {OPT_RANK_TIMEOUT, KAS_CLI_NUMBER(train_cli, ranks.timeout, 0.1, 86400)},
     {OPT_SYNC_BATCH_NORM, KAS_CLI_FLAG(train_cli, sync_batch_norm)},
+    {OPT_NODES, KAS_CLI_TEXT(train_cli, nodes)},
     {OPT_DRY_RUN, KAS_CLI_FLAG(train_cli, dry_run)},
     {OPT_TUNED, KAS_CLI_FLAG(train_cli, tuned)},
     {OPT_INIT_PARTIAL, KAS_CLI_FLAG(train_cli, init_partial)},
@@ -260,7 +266,8 @@ static void print_command(const train_cli *o)
         kas_buf_puts(&command, " ");
         kas_buf_shell_word(&command, o->argv[i]);
     }
-    fprintf(stderr, "to go on: kas-gpu train%s\n", kas_buf_text(&command));
+    fprintf(stderr, "to go on: %skas-gpu train%s\n", o->nodes ? "srun " : "",
+            kas_buf_text(&command));
     kas_buf_free(&command);
 }
 
@@ -410,11 +417,14 @@ static kas_status set_gains(const train_cli *o, kas_device *device,
     return KAS_OK;
 }
 
-/* Returns the CPU threads of this process: ranks share the cores. */
+/* Returns the CPU threads of this process: ranks share the cores, but a batch system gives each of its
+ * tasks its own. */
 static int threads(const train_cli *o)
 {
     const int cores = kas_cores() / o->ranks.ranks;
-    return o->common.threads || o->ranks.ranks == 1 ? o->common.threads : cores > 1 ? cores : 1;
+    return o->common.threads || o->ranks.ranks == 1 || o->nodes ? o->common.threads
+           : cores > 1                                          ? cores
+                                                                : 1;
 }
 
 static kas_status run_with(train_cli *o, const kas_dataset *dataset, const kas_net *net,
@@ -504,10 +514,13 @@ static kas_status run(int argc, char **argv)
         return KAS_OK;
     KAS_TRY(kas_cli_recipe_get(&o.recipe_options, &o.recipe));
     KAS_TRY(check_files(&o));
-    KAS_TRY(kas_cli_ranks_find(o.device, o.asked_ranks, &o.ranks));
+    KAS_TRY(o.nodes ? kas_cli_slurm_find(o.device, o.asked_ranks, o.nodes, &o.ranks)
+                    : kas_cli_ranks_find(o.device, o.asked_ranks, &o.ranks));
     if (o.recipe.batch % o.ranks.ranks != 0)
         return kas_fail(KAS_USAGE, "--batch %d cannot be shared by %d ranks; use a multiple of %d",
                         o.recipe.batch, o.ranks.ranks, o.ranks.ranks);
+    if (o.dry_run && o.ranks.rank > 0) /* rank 0 says it */
+        return KAS_OK;
     if (o.ranks.ranks > 1 && !o.ranks.started && !o.dry_run)
         return kas_cli_ranks_run(&o.ranks, argv);
     kas_cli_keep_on_device(&o.net, o.ranks.device, o.common.threads);

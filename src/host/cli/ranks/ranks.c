@@ -16,7 +16,7 @@
 #include "host/search/worker/process.h"
 
 enum { GRACE_SECONDS = 10, SIGNALLED = 128 };
-static const char variable[] = "KAS_RANK", meeting[] = "id";
+static const char variable[] = "KAS_RANK";
 
 /* ---- who trains ------------------------------------------------------------------------------ */
 
@@ -56,6 +56,8 @@ kas_status kas_cli_ranks_find(const char *device, int asked, kas_cli_ranks *out)
             out->rank >= out->ranks)
             return kas_fail(KAS_USAGE, "%s=%s: kas-gpu sets this variable for its own processes",
                             variable, text);
+        const char *name = strrchr(out->folder, '/'); /* no other attempt has this folder's name */
+        snprintf(out->name, sizeof out->name, "%.80s", name ? name + 1 : "id");
         unsetenv(variable);
         KAS_TRY(kas_process_begin(500));
     }
@@ -64,9 +66,8 @@ kas_status kas_cli_ranks_find(const char *device, int asked, kas_cli_ranks *out)
 
 kas_status kas_cli_ranks_join(const kas_cli_ranks *ranks, kas_device *device, kas_group **out)
 {
-    const char *name = strrchr(ranks->folder, '/'); /* no other attempt has this folder's name */
     const kas_group_options options = {.folder = ranks->folder,
-                                       .name = name ? name + 1 : meeting,
+                                       .name = ranks->name,
                                        .rank = ranks->rank,
                                        .ranks = ranks->ranks,
                                        .timeout = ranks->timeout};

@@ -12,11 +12,11 @@
 #include "host/device/group.h"
 
 typedef struct kas_cli_ranks {
-    int rank, ranks; /* 1: this process trains alone */
-    bool started;    /* this process is a rank */
-    char device[32]; /* of this rank */
-    char folder[PATH_MAX];
-    double timeout; /* seconds */
+    int rank, ranks;                 /* 1: this process trains alone */
+    bool started;                    /* this process is a rank */
+    char device[32];                 /* of this rank */
+    char folder[PATH_MAX], name[96]; /* where the ranks meet, under a name that only they have */
+    double timeout;                  /* seconds */
 } kas_cli_ranks;
 
 /* Finds out how many ranks train: `asked` (--ranks; 0 = one for each GPU that `device` names), and
