@@ -14,6 +14,8 @@
 #include <time.h>
 
 #include "cuda/cuda.h"
+#include "host/core/buf.h"
+#include "host/core/log.h"
 #include "host/device/group_impl.h"
 
 _Static_assert(sizeof(ncclUniqueId) == KAS_GROUP_ID, "NCCL's id");
@@ -34,11 +36,23 @@ static kas_status check(const kas_nccl *nccl, ncclResult_t result, const char *c
 }
 #define KAS_NCCL(nccl, call) check((nccl), (nccl)->call, #call)
 
+static const char *const fixed[][2] = {
+    {"NCCL_ALGO", "Ring"}, {"NCCL_PROTO", "Simple"}, {"NCCL_NVLS_ENABLE", "0"}};
+enum { FIXED = sizeof fixed / sizeof *fixed };
+
+/* Notes what the bits of sums depend on, in the log of the run. */
+static void tell_settings(const kas_nccl *nccl)
+{
+    kas_buf text = {0};
+    for (int i = 0; i < FIXED; i++)
+        kas_buf_printf(&text, "%s %s=%s", i ? "," : "", fixed[i][0], getenv(fixed[i][0]));
+    kas_info("NCCL %s:%s", nccl->library.version, kas_buf_text(&text));
+    kas_buf_free(&text);
+}
+
 static kas_status load(const kas_nccl **nccl)
 {
-    static const char *const fixed[][2] = {
-        {"NCCL_ALGO", "Ring"}, {"NCCL_PROTO", "Simple"}, {"NCCL_NVLS_ENABLE", "0"}};
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+    for (int i = 0; i < FIXED; i++)
         KAS_CHECK_LIBC(setenv(fixed[i][0], fixed[i][1], 0) == 0, KAS_MACHINE);
     return kas_nccl_load(nccl);
 }
@@ -67,6 +81,8 @@ static kas_status join(kas_group *g, const char id[KAS_GROUP_ID])
     if (!l)
         return kas_fail(KAS_NO_MEMORY, "no memory for a communicator");
     KAS_TRY(load(&l->nccl));
+    if (g->rank == 0)
+        tell_settings(l->nccl);
     KAS_TRY(kas_cuda_enter(cuda));
     KAS_TRY(KAS_CU(cuda, cuStreamCreate(&l->stream, KAS_CU_STREAM_NON_BLOCKING)));
     cuda->exchanges = l->stream;

@@ -50,6 +50,7 @@ assert len(rows[0]) == len(rows[1]) == 2 and worst <= tolerance and worst_figure
 PY
 compare() { python3 "$dir/compare.py" "$dir" "$@" || fail "$*"; }
 
+bytes() { sed -n 's/.*"device_memory_bytes":\([0-9]*\).*/\1/p' "$dir/$1.json"; }
 train one --device cpu --sync-batch-norm
 for device in $devices; do
     for ranks in 2 4; do
@@ -58,6 +59,9 @@ for device in $devices; do
     done
     KAS_SIM_SEED=9 train $device-again --device $device --ranks 2 --sync-batch-norm
     cmp "$dir/${device}2" "$dir/$device-again" || fail "$device: two runs with two ranks have other bits"
+    train $device-shard --device $device --ranks 2 --sync-batch-norm --shard-optimiser
+    cmp "$dir/${device}2" "$dir/$device-shard" || fail "$device: --shard-optimiser gives other bits"
+    [ "$(bytes $device-shard)" -lt "$(bytes ${device}2)" ] || fail "$device: --shard-optimiser takes $(bytes $device-shard) bytes, without it $(bytes ${device}2)"
     train $device-own --device $device --ranks 2
     ! cmp -s "$dir/${device}2" "$dir/$device-own" || fail "$device: --sync-batch-norm changes nothing"
     train $device-stream --device $device --ranks 2 --stream
@@ -67,18 +71,24 @@ train one-tests --device cpu --test --sync-batch-norm
 train cpu-tests --device cpu --test --sync-batch-norm --ranks 4 # 21 images: the last step has some for two ranks
 figure() { sed -n 's/.*"result".*"test_accuracy":\([0-9.]*\),.*/\1/p' "$dir/$1.json"; }
 [ -n "$(figure one-tests)" ] && [ "$(figure one-tests)" = "$(figure cpu-tests)" ] || fail "test accuracy of one rank $(figure one-tests), of four $(figure cpu-tests)"
+grep -q '2 ranks exchange .* in [0-9]* buckets' "$dir/cpu2.err" || fail "the run does not say what is exchanged"
 if [ "$devices" = "cpu cuda" ]; then
+    grep -q 'NCCL [0-9.]*: NCCL_ALGO=Ring, NCCL_PROTO=Simple, NCCL_NVLS_ENABLE=0$' "$dir/cuda2.err" || fail "the settings of NCCL are not told"
     train cuda-named --device cuda:2,0 --sync-batch-norm
     cmp "$dir/cuda2" "$dir/cuda-named" || fail "other GPUs give other bits"
-    train half --device cuda --ranks 2 --precision fp16 # skipped steps must be the same on all
+    half=(--device cuda --ranks 2 --precision fp16 --optimiser adamw --clip 1 --ema 0.9)
+    train half "${half[@]}" # skipped steps must be the same on all
+    train half-shard "${half[@]}" --shard-optimiser
+    cmp "$dir/half" "$dir/half-shard" || fail "--shard-optimiser gives other bits in float16"
     no_rest "ranks"
 fi
 
-# Stopped by a signal and continued, with the same number of ranks and with another.
-long=(--device cpu --ranks 2 --epochs 40)
+# Stopped by a signal and continued, with the same number of ranks and with another. A checkpoint of ranks that share the
+# optimiser's state is that of ranks of which each has all.
+long=(--device cpu --ranks 2 --epochs 40 --optimiser adamw --weight-decay 0.01)
 train straight "${long[@]}"
 "$kas" train --net "$dir/net.json" --dataset "$dir/s.h5" --batch 16 --threads 1 --lr 0.05 --seed 3 --erase 0.5 "${long[@]}" \
-    --checkpoint "$dir/ckpt" >"$dir/out" 2>"$dir/err" &
+    --checkpoint "$dir/ckpt" --shard-optimiser >"$dir/out" 2>"$dir/err" &
 pid=$!
 await "a checkpoint" [ -e "$dir/ckpt" ]
 mapfile -t pids < <(children $pid)
@@ -86,9 +96,12 @@ kill -TERM "${pids[@]}" $pid 2>/dev/null || true # to all of them, as a batch sy
 rc=0; wait $pid || rc=$?
 [ $rc = 75 ] || [ $rc = 0 ] || { cat "$dir/err"; fail "expected exit code 75 after SIGTERM, got $rc"; }
 cp "$dir/ckpt" "$dir/ckpt4"
+cp "$dir/ckpt" "$dir/ckpt2"
 train resumed "${long[@]}" --checkpoint "$dir/ckpt"
 cmp "$dir/straight" "$dir/resumed" || fail "a resumed run has other bits"
-train resumed4 --device cpu --epochs 40 --ranks 4 --checkpoint "$dir/ckpt4"
+train resumed-shard "${long[@]}" --checkpoint "$dir/ckpt2" --shard-optimiser
+cmp "$dir/straight" "$dir/resumed-shard" || fail "a resumed run with --shard-optimiser has other bits"
+train resumed4 "${long[@]}" --ranks 4 --checkpoint "$dir/ckpt4" --shard-optimiser
 no_rest "resumed"
 
 # A rank is killed, or hangs, in any phase: all ranks end within the time allowed, and say why.
@@ -122,6 +135,7 @@ for again in 1 2; do ends training 2 STOP; done # in any of the exchanges of a s
 # What cannot be.
 expect 2 'cannot be shared by 3 ranks' "$kas" train --net "$dir/net.json" --dataset "$dir/s.h5" --device cpu --ranks 3 --batch 16
 expect 2 'add --device cpu or --device cuda' "$kas" train --net "$dir/net.json" --dataset "$dir/s.h5" --ranks 2 --batch 16
+expect 2 'one rank has the whole state' "$kas" train --net "$dir/net.json" --dataset "$dir/s.h5" --device cpu --shard-optimiser
 expect 2 'as many GPUs as ranks' "$kas" train --net "$dir/net.json" --dataset "$dir/s.h5" --device cuda:0,1 --ranks 4 --batch 16
 
 # One call of NCCL fails, hangs or is late on one rank.

@@ -47,6 +47,7 @@ expect 2 'each rank needs a GPU of its own, and there is 1' "${search[@]}" --dev
 # Three GPUs: the third worker has no part in the final trainings.
 KAS_SIM_FAIL=ncclAllReduce:9:0:once KAS_SIM_FAIL_ONCE=$dir/once expect 0 'try 1 of 3: ' \
     "${search[@]}" --device cuda --epochs 1 --study "$dir/cuda" --sync-batch-norm
+grep -q 'NCCL_ALGO=Ring' "$dir/cuda/logs/final-0000.log" || fail "the study does not have the settings of NCCL"
 [ -e "$dir/once" ] || fail "no call of NCCL failed"
 shared+=(--sync-batch-norm)
 same "$dir/cuda" cuda 1

@@ -8,22 +8,24 @@
 
 /* ---- parts that need no device --------------------------------------------------------------- */
 
-static void lay_out(kas_model *m, size_t folded)
+/* Lays out the memory of a model of whose moments this rank has `share` floats; 0: all. */
+static void lay_out(const kas_model *m, size_t folded, size_t share, kas_model_layout *l)
 {
     enum { ALIGN = 256 };
     size_t transient = 0, learned = m->params.learned * sizeof(float);
     size_t statistics = m->params.statistics * sizeof(float);
-    size_t copy = m->dtype == KAS_F32 ? 0 : m->params.learned * kas_dtype_size(m->dtype);
+    const size_t gathered = share ? share * (size_t)m->ranks : m->params.learned;
+    const size_t copy = m->dtype == KAS_F32 ? 0 : gathered * kas_dtype_size(m->dtype);
+    const size_t moments = share ? share * sizeof(float) : learned;
     for (int i = 0; i < KAS_TAPE_MODES; i++)
         transient = m->tape[i].bytes > transient ? m->tape[i].bytes : transient;
     const bool clips = m->clipped || kas_model_scales(m);
-    kas_model_layout *l = &m->layout;
     const struct {
         size_t *offset, size;
     } parts[] = {
-        {&l->parameters, learned},
-        {&l->first, m->training ? learned : 0},
-        {&l->second, m->adamw ? learned : 0},
+        {&l->parameters, gathered * sizeof(float)},
+        {&l->first, m->training ? moments : 0},
+        {&l->second, m->adamw ? moments : 0},
         {&l->average, m->averaged ? learned : 0},
         {&l->running, statistics},
         {&l->average_running, m->averaged ? statistics : 0},
@@ -46,7 +48,7 @@ static void lay_out(kas_model *m, size_t folded)
         *parts[i].offset = at;
         at += (parts[i].size + ALIGN - 1) / ALIGN * ALIGN;
     }
-    m->layout.total = at;
+    l->total = at;
 }
 
 static kas_program_options program_options(const kas_model_options *options)
@@ -123,7 +125,13 @@ kas_status kas_model_describe(kas_model *m, const kas_model_options *options)
             KAS_TRY(build_tape(m, options, (kas_tape_mode)mode));
     size_t folded;
     KAS_TRY(kas_folds_build(m, &m->tape[KAS_TAPE_INFER], &m->folds, &folded));
-    lay_out(m, folded);
+    if (options->shard_optimiser && options->ranks > 1 && m->training) {
+        const size_t groups = m->params.learned / KAS_UPDATE_GROUP, ranks = (size_t)options->ranks;
+        m->ranks = options->ranks;
+        m->share = (groups + ranks - 1) / ranks * KAS_UPDATE_GROUP;
+    }
+    lay_out(m, folded, 0, &m->whole);
+    lay_out(m, folded, m->share, &m->layout);
     return KAS_OK;
 }
 
@@ -308,7 +316,7 @@ double kas_model_compile_seconds(const kas_model *model)
 
 size_t kas_model_kept(const kas_model *model)
 {
-    return model->layout.kept;
+    return model->whole.kept;
 }
 
 const kas_params *kas_model_params(const kas_model *model)

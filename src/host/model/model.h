@@ -54,6 +54,7 @@ typedef struct kas_model_options {
     kas_group *group; /* NULL: one rank; it must outlive the model's plans */
     int ranks;        /* of the group; for planning memory without one; 0 = 1 */
     bool sync_batch_norm;
+    bool shard_optimiser; /* each rank has the moments of its share of the parameters only */
     const char *tuned; /* of programs: a folder of tuned schedules (jit/tuned.h); NULL: none */
 } kas_model_options;
 
@@ -104,7 +105,8 @@ kas_status kas_model_save(kas_model *model, const char *path, const char *const 
 kas_status kas_model_load(kas_model *model, const char *path, bool partial);
 
 /* Copy everything that a run needs to continue, as it lies in memory, to and from the host:
- * kas_model_kept bytes. */
+ * kas_model_kept bytes. With shard_optimiser all ranks must download at the same time, and those that
+ * need nothing may pass NULL; what is kept is the same as without. */
 size_t kas_model_kept(const kas_model *model);
 kas_status kas_model_download(kas_model *model, void *kept);
 kas_status kas_model_upload(kas_model *model, const void *kept);

@@ -27,6 +27,10 @@ struct kas_model {
     bool tf32;
     kas_group *group;
     bool sync_batch_norm;
+    size_t
+        share; /* floats of the moments that each rank has, the last one perhaps less (shard.c); 0:
+                     all ranks have all */
+    int ranks; /* with `share` */
     const kas_programs *programs; /* NULL = the network as it is */
     const bool *twin;             /* NULL = the network has none */
     int twins;
@@ -34,6 +38,8 @@ struct kas_model {
     kas_tape tape[KAS_TAPE_MODES];
     kas_folds folds; /* none in a model that trains */
     kas_model_layout layout;
+    kas_model_layout
+        whole;    /* as `layout` would be without `share`: a checkpoint has its kept part */
     char *memory; /* device */
     kas_ops *ops;
     kas_conv **conv;  /* [layers]; layers of one shape share one; NULL for other layers */
@@ -63,6 +69,16 @@ kas_status kas_model_set_alone(kas_model *model, int param, const float *values)
 /* Rounds `values` to the dtype of the activations and copies them to the device. */
 kas_status kas_model_upload_rounded(kas_model *model, void *to_device, const float *values,
                                     size_t count);
+
+/* Of a model whose moments are shared out (shard.c). Returns where this rank's share begins, and the
+ * floats in it, 0 in a small network. */
+size_t kas_shard_begin(const kas_model *model);
+size_t kas_shard_size(const kas_model *model);
+/* Records that all ranks get the parameters which each of them has updated. */
+kas_status kas_shard_record_gather(const kas_model *model, kas_plan *plan);
+/* Copy what is kept to and from the host: kas_model_download and kas_model_upload. */
+kas_status kas_shard_download(kas_model *model, char *kept);
+kas_status kas_shard_upload(kas_model *model, const char *kept);
 
 static inline float *kas_model_float(const kas_model *model, size_t byte_offset, size_t index)
 {

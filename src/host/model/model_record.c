@@ -77,11 +77,12 @@ static kas_status scale_gradient(kas_recorder *r, kas_update *update)
     if (!m->clipped && !kas_model_scales(m))
         return KAS_OK;
     update->grad_scale = factor;
+    const float *grad = kas_model_float(m, m->layout.gradients, 0);
     if (!kas_model_scales(m))
-        return kas_op_clip(m->ops, r->plan, update->grad, update->count, limit, factor + 1, factor);
+        return kas_op_clip(m->ops, r->plan, grad, m->params.learned, limit, factor + 1, factor);
     const kas_scaling scaling = {.scale = loss_scale(r),
-                                 .grad = update->grad,
-                                 .count = update->count,
+                                 .grad = grad,
+                                 .count = m->params.learned,
                                  .limit = limit,
                                  .patience = KAS_SCALE_PATIENCE,
                                  .scratch = factor + 1,
@@ -95,22 +96,26 @@ static kas_status update(kas_recorder *r)
     const kas_model_layout *l = &m->layout;
     if (!r->options->rows)
         return KAS_OK;
+    const size_t begin = m->share ? kas_shard_begin(m) : 0;
     kas_update update = {
         .recipe = r->options->recipe,
-        .param = kas_model_float(m, l->parameters, 0),
+        .param = kas_model_float(m, l->parameters, begin),
         .first = kas_model_float(m, l->first, 0),
         .second = m->adamw ? kas_model_float(m, l->second, 0) : NULL,
-        .grad = kas_model_float(m, l->gradients, 0),
-        .decay = kas_model_float(m, l->decay, 0),
-        .count = m->params.learned,
+        .grad = kas_model_float(m, l->gradients, begin),
+        .decay = kas_model_float(m, l->decay, begin / KAS_UPDATE_GROUP),
+        .count = m->share ? kas_shard_size(m) : m->params.learned,
         .rows = r->options->rows,
         .state = kas_record_state(r),
         .dtype = m->dtype,
-        .copy = m->dtype == KAS_F32 ? NULL : m->memory + l->copy,
+        .copy = m->dtype == KAS_F32 ? NULL : m->memory + l->copy + begin * kas_dtype_size(m->dtype),
         .watch = &kas_record_metrics(r)->not_finite.parameters,
     };
     KAS_TRY(scale_gradient(r, &update));
-    KAS_TRY(kas_op_update(m->ops, r->plan, &update));
+    if (update.count)
+        KAS_TRY(kas_op_update(m->ops, r->plan, &update));
+    if (m->share)
+        KAS_TRY(kas_shard_record_gather(m, r->plan));
     if (!m->averaged)
         return KAS_OK;
     KAS_TRY(average(r, l->average, l->parameters, m->params.learned));

@@ -149,14 +149,17 @@ kas_status kas_model_init(kas_model *m, uint64_t seed)
 
 kas_status kas_model_download(kas_model *m, void *kept)
 {
-    return kas_mem_download(m->device, kept, m->memory, m->layout.kept);
+    if (m->share)
+        return kas_shard_download(m, kept);
+    return kept ? kas_mem_download(m->device, kept, m->memory, m->layout.kept) : KAS_OK;
 }
 
 kas_status kas_model_upload(kas_model *m, const void *kept)
 {
-    KAS_TRY(kas_mem_upload(m->device, m->memory, kept, m->layout.kept));
+    KAS_TRY(m->share ? kas_shard_upload(m, kept)
+                     : kas_mem_upload(m->device, m->memory, kept, m->layout.kept));
     KAS_TRY(set_copy(m, 0, m->params.learned,
-                     (const float *)(const void *)((const char *)kept + m->layout.parameters)));
+                     (const float *)(const void *)((const char *)kept + m->whole.parameters)));
     return kas_model_refold(m, -1);
 }
 
@@ -171,7 +174,7 @@ static bool finite_part(const kas_param *p, const void *kept, size_t part)
 
 const kas_param *kas_model_kept_not_finite(const kas_model *m, const void *kept)
 {
-    const kas_model_layout *l = &m->layout;
+    const kas_model_layout *l = &m->whole;
     for (int i = 0; i < m->params.count; i++) {
         const kas_param *p = &m->params.param[i];
         const bool statistic = p->kind == KAS_PARAM_STATISTIC;

@@ -8,6 +8,8 @@
 
 #include <stdlib.h>
 
+#include "host/core/log.h"
+
 enum { LEAST_BUCKET = 1 << 14 /* floats */ };
 
 /* Returns the end of the bucket that begins at `from`. No bucket has both weights that decay and
@@ -48,6 +50,10 @@ kas_status kas_record_find_buckets(kas_recorder *r)
         to = bucket_end(p, from);
         r->completed_by[bucket++] = completed_by(p, last, from, to);
     }
+    if (r->m->group && r->options->mode == KAS_TAPE_TRAIN && kas_group_rank(r->m->group) == 0)
+        kas_info("%d ranks exchange %.1f MiB of gradients in %d buckets",
+                 kas_group_ranks(r->m->group), (double)p->learned * sizeof(float) / (1 << 20),
+                 bucket);
     free(last);
     return KAS_OK;
 }

@@ -105,7 +105,7 @@ static kas_status save_checkpoint(run *r, double seconds)
         return KAS_OK;
     KAS_TRY(get_metrics(r, &metrics));
     if (kas_group_rank(r->o->group) != 0)
-        return KAS_OK;
+        return kas_model_download(r->model, NULL); /* its share of the moments */
     kas_checkpoint c = {.step = r->step,
                         .seconds = seconds,
                         .epochs = r->epochs,
@@ -409,7 +409,8 @@ static kas_model_options model_options(const kas_train_options *o)
                                .cache_dir = o->cache_dir,
                                .group = o->group,
                                .ranks = kas_train_ranks(o),
-                               .sync_batch_norm = o->sync_batch_norm};
+                               .sync_batch_norm = o->sync_batch_norm,
+                               .shard_optimiser = o->shard_optimiser};
 }
 
 /* Turns on recomputation when the run would not fit otherwise; libraries need some of the device's

@@ -66,6 +66,7 @@ typedef struct kas_train_options {
     kas_group *group; /* NULL: one rank */
     int ranks;        /* for kas_train_plan_memory without a group; 0 = 1 */
     bool sync_batch_norm;
+    bool shard_optimiser; /* less memory, the same bits, and the same checkpoint (model.h) */
 } kas_train_options;
 
 /* Returns the number of ranks, and the images of a step that fall to one. */

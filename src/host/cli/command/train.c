@@ -33,7 +33,7 @@ typedef struct train_cli {
     uint64_t seed;
     double validation;
     bool test, validation_given, dry_run, stream, init_partial, recompute;
-    bool sync_batch_norm, tuned;
+    bool sync_batch_norm, shard_optimiser, tuned;
     int read_threads, asked_ranks;
     kas_cli_ranks ranks;
     int argc;
@@ -53,6 +53,7 @@ enum {
     OPT_RANK_TIMEOUT,
     OPT_SYNC_BATCH_NORM,
     OPT_NODES,
+    OPT_SHARD_OPTIMISER,
     OPT_TUNED
 };
 
@@ -79,6 +80,10 @@ static const struct argp_option option_list[] = {
      5},
     {"sync-batch-norm", OPT_SYNC_BATCH_NORM, 0, 0,
      "Batch norms take the statistics of all ranks' images (default: of each rank's own)", 5},
+    {"shard-optimiser", OPT_SHARD_OPTIMISER, 0, 0,
+     "Each rank keeps the optimiser's state of its share of the parameters only: less memory, the "
+     "same result",
+     5},
     {"rank-timeout", OPT_RANK_TIMEOUT, "SECONDS", 0,
      "End when a rank waits longer than this for the others (default 600)", 5},
     {"nodes", OPT_NODES, "FOLDER", 0,
@@ -116,6 +121,7 @@ static const kas_cli_value values[] = {
     {OPT_RANKS, KAS_CLI_INT(train_cli, asked_ranks, 1, KAS_MAX_DEVICES)},
     {OPT_RANK_TIMEOUT, KAS_CLI_NUMBER(train_cli, ranks.timeout, 0.1, 86400)},
     {OPT_SYNC_BATCH_NORM, KAS_CLI_FLAG(train_cli, sync_batch_norm)},
+    {OPT_SHARD_OPTIMISER, KAS_CLI_FLAG(train_cli, shard_optimiser)},
     {OPT_NODES, KAS_CLI_TEXT(train_cli, nodes)},
     {OPT_DRY_RUN, KAS_CLI_FLAG(train_cli, dry_run)},
     {OPT_TUNED, KAS_CLI_FLAG(train_cli, tuned)},
@@ -454,7 +460,8 @@ static kas_status run_with(train_cli *o, const kas_dataset *dataset, const kas_n
                                  .weights_in = o->init,
                                  .init_partial = o->init_partial,
                                  .ranks = o->ranks.ranks,
-                                 .sync_batch_norm = o->sync_batch_norm};
+                                 .sync_batch_norm = o->sync_batch_norm,
+                                 .shard_optimiser = o->shard_optimiser};
     uint32_t *index = NULL;
     if (!o->test) {
         KAS_TRY(kas_dataset_split(dataset, o->seed, o->validation, &index, &options.train_count,
@@ -519,6 +526,10 @@ static kas_status run(int argc, char **argv)
     if (o.recipe.batch % o.ranks.ranks != 0)
         return kas_fail(KAS_USAGE, "--batch %d cannot be shared by %d ranks; use a multiple of %d",
                         o.recipe.batch, o.ranks.ranks, o.ranks.ranks);
+    if (o.shard_optimiser && o.ranks.ranks == 1)
+        return kas_fail(KAS_USAGE,
+                        "--shard-optimiser: one rank has the whole state; give --ranks, or "
+                        "several GPUs as --device");
     if (o.dry_run && o.ranks.rank > 0) /* rank 0 says it */
         return KAS_OK;
     if (o.ranks.ranks > 1 && !o.ranks.started && !o.dry_run)
