@@ -568,13 +568,13 @@ kas_status kas_worker_died(kas_supervisor *s, kas_worker *worker, int wait_statu
         if (item->ranks) {
             if (!item->over)
                 KAS_TRY(kas_ranks_died(s, worker, item));
-        } else if (
-            item->dropped) /* there is nothing to do: the lease belongs to another supervisor */
+        } else if (item->dropped) { /* nothing to do: the lease belongs to another supervisor */
             KAS_TRY(kas_worker_release(s, worker, item, false));
-        else if (item->shared)
+        } else if (item->shared) {
             KAS_TRY(requeue_shared(s, worker, item, wait_status));
-        else
+        } else {
             KAS_TRY(judge_death(s, worker, item, wait_status, bad_message));
+        }
     }
     return KAS_OK;
 }
