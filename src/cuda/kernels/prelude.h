@@ -260,16 +260,26 @@ KAS_FN float kas_exp_reduce(float x, float *n)
     p = p * r + 0.5f;
     return (p * r) * r + r;
 }
+/* x = n log 2 + r; above 127.5 log 2, r goes on to log 2, beyond which the result is infinite. In
+ * the sum with 3 * 2^22 the last bits are those of n. */
 KAS_FN float kas_exp(float x)
 {
-    /* Beyond these the result is 0 or infinite anyway; 2^n in two factors reaches both. */
-    const float low = x > -105.0f ? x : -105.0f;
-    const float limited = low < 90.0f ? low : 90.0f;
-    float n;
-    const float p = 1.0f + kas_exp_reduce(limited, &n);
-    const int half = (int)n >> 1;
-    const float y = p * kas_power_of_two(half) * kas_power_of_two((int)n - half);
-    return x == x ? y : x;
+    const float shifted = x * 1.44269504f + 12582912.0f;
+    kas_bits last, power;
+    last.f = shifted < 12583039.0f ? shifted : 12583039.0f; /* n = 127 */
+    const float n = last.f - 12582912.0f;
+    const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+    float p = 1.0f / 40320;
+    p = p * r + 1.0f / 5040;
+    p = p * r + 1.0f / 720;
+    p = p * r + 1.0f / 120;
+    p = p * r + 1.0f / 24;
+    p = p * r + 1.0f / 6;
+    p = p * r + 0.5f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    power.u = (last.u << 23) + (127u << 23);
+    return x < -87.3365448f ? 0.0f : p * power.f; /* below 2^-126 */
 }
 /* With m = e^2|x| - 1, computed without the cancellation: tanh |x| = m / (m + 2). */
 KAS_FN float kas_tanh(float x)
