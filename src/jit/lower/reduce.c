@@ -97,17 +97,75 @@ static cut cut_of(const kas_lower *l, int64_t results, int vars, const int *var,
     return cut_anywhere(ir, vars, var, busy ? LOOPED : UNROLLED);
 }
 
+typedef struct neighbours {
+    const kas_ir *ir;
+    int out_rank, vars;
+    const int *out_var, *var;
+    int found;   /* index in `var` of the loop that walks through neighbouring elements, or -1 */
+    bool across; /* neighbours belong to different results */
+} neighbours;
+
+/* Returns the number of the last variable on which an index depends, or -1. */
+static int depends_on(const kas_ir *ir, kas_ix ix, int vars, const int *var)
+{
+    int i = vars - 1;
+    while (i >= 0 && (var[i] < 0 || !kas_ix_has_var(ir, ix, var[i])))
+        i--;
+    return i;
+}
+
+static void see_read(void *context, kas_ex e, const kas_ex_node *node)
+{
+    neighbours *n = context;
+    bool reduced = false;
+    (void)e;
+    if (node->kind != KAS_EX_READ)
+        return;
+    for (int d = 0; d < node->rank; d++)
+        reduced |= depends_on(n->ir, node->idx[d], n->vars, n->var) >= 0;
+    if (!reduced)
+        return;
+    int last = node->rank - 1;
+    while (last > 0 && n->ir->tensor[node->tensor].size[last] == 1)
+        last--;
+    const int i = depends_on(n->ir, node->idx[last], n->vars, n->var);
+    n->found = i >= 0 ? i : n->found;
+    n->across |= depends_on(n->ir, node->idx[last], n->out_rank, n->out_var) >= 0;
+}
+
+/* Cuts between whole loops. Where neighbouring elements belong to one result, the loop through them
+ * comes first: partial results are then those of neighbours, along which lanes run, and a lane does
+ * not walk through what lies beside its other lanes. Writes the order of the loops to `order`. */
+static cut cut_for_cpu(kas_lower *l, int64_t results, const neighbours *n, kas_ex body, int *order)
+{
+    neighbours seen = *n;
+    kas_ir_fail(l->ir, kas_ex_visit(l->ir, body, see_read, &seen));
+    memcpy(order, n->var, sizeof *order * (size_t)n->vars);
+    if (seen.found > 0 && !seen.across) {
+        memmove(order + 1, order, sizeof *order * (size_t)seen.found);
+        order[0] = n->var[seen.found];
+        const cut c = cut_between_loops(l->ir, results, n->vars, order);
+        if (c.kept > 0)
+            return c;
+        memcpy(order, n->var, sizeof *order * (size_t)n->vars);
+    }
+    return cut_between_loops(l->ir, results, n->vars, order);
+}
+
 /* Reduces in stages where there are at least `least` terms; 0: on the CPU device, or where a cut
  * inside a loop would keep the reduction out of a kernel of rows or columns. */
 static kas_ex staged(kas_lower *l, kas_fn fn, int out_rank, const int *out_var, int vars,
-                     const int *var, kas_ex body, int64_t least)
+                     const int *loops, kas_ex body, int64_t least)
 {
     kas_ir *ir = l->ir;
+    int var[KAS_IR_RANK];
     int64_t size[KAS_IR_RANK], results = 1;
     for (int d = 0; d < out_rank; d++)
         results *= out_var[d] < 0 ? 1 : ir->var_size[out_var[d]];
+    memcpy(var, loops, sizeof *var * (size_t)vars);
+    const neighbours n = {ir, out_rank, vars, out_var, loops, -1, false};
     const cut c =
-        least ? cut_of(l, results, vars, var, least) : cut_between_loops(ir, results, vars, var);
+        least ? cut_of(l, results, vars, var, least) : cut_for_cpu(l, results, &n, body, var);
     const int kept = c.kept + (c.inner > 0);
     if (kept == 0 || kept + out_rank > KAS_IR_RANK)
         return nest(ir, fn, vars, var, body);
