@@ -37,16 +37,26 @@ static void build_skinny(kas_kernel *k)
     kas_build_mix(k, kas_build_shift(k, taps, KAS_AXIS_W, -3), 1, 3, "1");
 }
 
+/* The gradient of the windows reads averages of 5 pixels that lie 5 elements apart, and that of the
+ * norm a value for each 5 of 80 lanes. The softmax is over whole images. */
+static void build_averages(kas_kernel *k)
+{
+    const int taps = kas_build_unfold_window(k, kas_build_input(k), KAS_AXIS_H, 5, 3);
+    const int average = kas_build_pool(k, KAS_OP_POOL_AVG, taps, KAS_AXIS_H, 5);
+    const int norm = kas_build_along(k, KAS_OP_NORM, average, 2, 4);
+    kas_build_softmax(k, kas_build_fold(k, KAS_OP_FOLD_AVG, norm, 1), 0, 3);
+}
+
 typedef void build_kernel(kas_kernel *k);
 static build_kernel *const kernels[] = {build_softmax, build_product, build_involution,
-                                        build_skinny};
-static const char *const names[] = {"softmax", "product", "involution", "skinny"};
+                                        build_skinny, build_averages};
+static const char *const names[] = {"softmax", "product", "involution", "skinny", "averages"};
 
 static void test_agreement(void **state)
 {
     (void)state;
     linear_policy = KAS_LINEAR_CPU;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         kas_kernel k = {0};
         kernels[i](&k);
         agree_large(names[i], &k);
@@ -82,11 +92,11 @@ static void test_text(void **state)
     static const struct {
         build_kernel *build;
         const char *word;
-    } cases[] = {{build_softmax, "KAS_TILE_FILL("},
-                 {build_product, "KAS_TILE_FILL("},
+    } cases[] = {{build_product, "KAS_TILE_FILL("},
                  {build_softmax, "KAS_PICK("},
                  {build_involution, "} else {"},
-                 {build_skinny, "} else {"}};
+                 {build_skinny, "} else {"},
+                 {build_averages, "KAS_TILE(pick0, 1, 80)"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         kas_program *cpu = program_of(cases[i].build, KAS_LINEAR_CPU),
                     *gpu = program_of(cases[i].build, KAS_LINEAR_GPU);
@@ -97,6 +107,24 @@ static void test_text(void **state)
         kas_program_free(cpu);
         kas_program_free(gpu);
     }
+}
+
+/* Sums over images are first those of neighbours, which nothing has to transpose, and windows that
+ * another window would read apart are in memory. */
+static void test_apart(void **state)
+{
+    (void)state;
+    static build_kernel *const builds[] = {build_softmax, build_averages};
+    double most = 0;
+    for (int k = 0; k < 2; k++) {
+        kas_program *program = program_of(builds[k], KAS_LINEAR_CPU);
+        assert_null(strstr(program->source, "KAS_TILE_FILL("));
+        for (int i = 0; i < program->backwards; i++)
+            most = fmax(most, program->backward[i].effort.scattered / (4.0 * 32 * 32 * 16));
+        kas_program_free(program);
+    }
+    printf("for an element of x, an operation reads at most %.2f apart\n", most);
+    assert_true(most <= 2);
 }
 
 /* The unfolded tensor of a skinny map, 25 times its input, is never in memory. */
@@ -123,6 +151,7 @@ static void test_skinny(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_agreement),
     cmocka_unit_test(test_text),
+    cmocka_unit_test(test_apart),
     cmocka_unit_test(test_skinny),
 };
 

@@ -7,9 +7,10 @@ enum {
     INLINE_BUDGET = 16, /* operations per element that may be repeated to save a trip to memory */
     INLINE_BUDGET_CPU = 6, /* whose caches hold a tensor that the next kernel reads */
     LONG_REDUCTION = 32,
-    /* Of a GPU, for an element and apart in memory: a trip to memory saves most of them */
+    /* For an element and apart in memory: a trip to memory saves most of them */
     MANY_READS = 100,
-    MAX_LEAVES = 14 /* KAS_MAX_LAUNCH_ARGS has a margin for what cannot be split further */
+    MANY_READS_CPU = 16, /* where lanes pick each of them out of vectors, or gather it */
+    MAX_LEAVES = 14      /* KAS_MAX_LAUNCH_ARGS has a margin for what cannot be split further */
 };
 
 double kas_fn_cost(kas_fn fn)
@@ -294,7 +295,7 @@ static kas_status decide(kas_ir *ir, const char *forced, visit *v)
         tensor->materialised = always_in_memory(tensor) || forced[t] ||
                                v->work * again > (ir->cpu ? INLINE_BUDGET_CPU : INLINE_BUDGET) ||
                                (v->long_sum && v->in_reduce[t]) ||
-                               (!ir->cpu && v->window * v->walked[t] >= MANY_READS);
+                               v->window * v->walked[t] >= (ir->cpu ? MANY_READS_CPU : MANY_READS);
         const double elements = (double)tensor->elements;
         KAS_TRY(visit_tensor(v, t, true, tensor->materialised ? elements : tensor->evals));
     }

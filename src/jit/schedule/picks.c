@@ -9,9 +9,10 @@
 #include "jit/schedule/nest.h"
 
 enum {
-    VECTOR = 8, /* lanes; as many or twice as many are picked together */
-    MOST = 64,  /* lanes of a row, and elements from which they pick */
-    NEAR = 4    /* largest distance of neighbours that compilers interleave as well */
+    VECTOR = 8,  /* lanes; as many or twice as many are picked together */
+    MOST = 64,   /* elements from which they pick */
+    LANES = 160, /* of a row */
+    NEAR = 4     /* largest distance of neighbours that compilers interleave as well */
 };
 
 static bool has_only(const kas_ir *ir, const kas_atom *atom, int lane)
@@ -79,7 +80,7 @@ bool kas_nest_pick(const kas_ir *ir, const kas_ex_node *load, int lane, int firs
     kas_ix_sum part;
     int64_t stride;
     const int64_t extent = lane < 0 ? 0 : ir->var_size[lane];
-    if (!ir->cpu || extent > MOST || extent % VECTOR ||
+    if (!ir->cpu || extent > LANES || extent % VECTOR ||
         (kas_ix_coeff(ir, load->ix, lane, &stride) && stride > 0 && stride <= NEAR) ||
         !lane_part(ir, load->ix, lane, &part))
         return false;
