@@ -252,12 +252,8 @@ KAS_FN float kas_exp_reduce(float x, float *n)
     *n = kas_round(x * 1.44269504f);
     /* log 2 in two parts, the first short enough that n times it is exact */
     const float r = (x - *n * 0.693359375f) + *n * 2.12194440e-4f;
-    float p = 1.0f / 5040;
-    p = p * r + 1.0f / 720;
-    p = p * r + 1.0f / 120;
-    p = p * r + 1.0f / 24;
-    p = p * r + 1.0f / 6;
-    p = p * r + 0.5f;
+    float p = ((1.0f / 5040 * r + 1.0f / 720) * r + 1.0f / 120) * r + 1.0f / 24;
+    p = (p * r + 1.0f / 6) * r + 0.5f;
     return (p * r) * r + r;
 }
 /* x = n log 2 + r; above 127.5 log 2, r goes on to log 2, beyond which the result is infinite. In
@@ -269,15 +265,9 @@ KAS_FN float kas_exp(float x)
     last.f = shifted < 12583039.0f ? shifted : 12583039.0f; /* n = 127 */
     const float n = last.f - 12582912.0f;
     const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-    float p = 1.0f / 40320;
-    p = p * r + 1.0f / 5040;
-    p = p * r + 1.0f / 720;
-    p = p * r + 1.0f / 120;
-    p = p * r + 1.0f / 24;
-    p = p * r + 1.0f / 6;
-    p = p * r + 0.5f;
-    p = p * r + 1.0f;
-    p = p * r + 1.0f;
+    float p = ((1.0f / 40320 * r + 1.0f / 5040) * r + 1.0f / 720) * r + 1.0f / 120;
+    p = ((p * r + 1.0f / 24) * r + 1.0f / 6) * r + 0.5f;
+    p = (p * r + 1.0f) * r + 1.0f;
     power.u = (last.u << 23) + (127u << 23);
     return x < -87.3365448f ? 0.0f : p * power.f; /* below 2^-126 */
 }
