@@ -2,13 +2,16 @@
 # One study in PostgreSQL with two supervisors and several workers, of which any is killed (-9), the server too: every item ends
 # exactly once, and the leaderboard is that of an undisturbed study in a file. And what goes wrong: each with a message, exit
 # code 4, and nothing lost.
-#     KAS_STORE_KILLS=50 KAS_STORE_EPOCHS=100 KAS_FUZZ_SEED=3 bash tests/e2e/search_store.sh     50 kills in place of 5, at other moments
+#     KAS_STORE_KILLS=50 KAS_STORE_EPOCHS=100 KAS_FUZZ_SEED=3 bash tests/e2e/search_store.sh     50 kills in place of 5, at other moments, and 8 workers in
+#     place of 6
 set -eu
 . tests/e2e/expect.bash
 compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null ||
     { echo "SKIPPED: PostgreSQL is not installed"; exit 77; }
 kills=${KAS_STORE_KILLS:-5} seed=${KAS_FUZZ_SEED:-1}
 RANDOM=$seed
+each=3 candidates=4 window=1 # workers of a supervisor; candidates, and how many of them are under way at once, less one
+[ "$kills" -le 5 ] || each=4 candidates=12 window=7
 make_server_folder
 trap 'rc=$?; [ $rc = 0 ] || echo "seed $seed, kill $done_kills of $kills"; drop_server' EXIT
 export KAS_CACHE_DIR=${KAS_CACHE_DIR:-$dir/cache}
@@ -17,11 +20,11 @@ start() { expect 0 'runs on' "$kas" store start "$server"; }
 start
 [ "$(stat -c %a "$server/url")" = 600 ] || fail "others can read the password"
 "$kas" dataset make shapes -o "$dir/s.h5" --train 300 --test 24 --size 8 --classes 4 >/dev/null
-search=("$kas" search --objective accuracy --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --candidates 4 --epochs ${KAS_STORE_EPOCHS:-10} --batch 16 --lr 0.005 --seed 1 --threads 1 --prune deterministic --prune-window 1 --device cpu --compile-ahead 0)
+search=("$kas" search --objective accuracy --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --candidates $candidates --epochs ${KAS_STORE_EPOCHS:-10} --batch 16 --lr 0.005 --seed 1 --threads 1 --prune deterministic --prune-window $window --device cpu --compile-ahead 0)
 
 "${search[@]}" --study "$dir/plain" >/dev/null 2>"$dir/err" || { cat "$dir/err"; fail "the undisturbed search"; }
 results "$dir/plain" >"$dir/results"
-[ "$(grep -c '^candidate' "$dir/results")" = 4 ] || { cat "$dir/results"; fail "too few candidates"; }
+[ "$(grep -c '^candidate' "$dir/results")" = $candidates ] || { cat "$dir/results"; fail "too few candidates"; }
 
 # ---- wrong use
 store=@$server/url
@@ -40,17 +43,18 @@ expect 2 'everybody on this machine can read a password' "${search[@]}" --study 
 
 # ---- supervisors, workers and the server are killed
 study=$dir/study
-begin() { # number: a supervisor with three workers, again and again until the study is complete
+begin() { # number: a supervisor with its workers, again and again until the study is complete
     local rc away=0
     while :; do
         rc=0
-        "${search[@]}" --study "$study" --store "$store" --workers 3 >"$dir/out$1" 2>>"$dir/err$1" || rc=$?
+        "${search[@]}" --study "$study" --store "$store" --workers $each >"$dir/out$1" 2>>"$dir/err$1" || rc=$?
         [ $rc = 0 ] && return 0
         # A supervisor that begins while there is no server says so and ends: the same command again goes on.
         if [ $rc = 4 ] && [ $((away += 1)) -lt 60 ]; then sleep 2; continue; fi
         [ $rc = 137 ] || { echo "supervisor $1: exit code $rc" >"$dir/failed"; return 1; }
     done
 }
+: >"$dir/lost"
 begin 1 & loops=$!
 begin 2 & loops="$loops $!"
 supervisor() { # of a loop, which may wait instead
@@ -67,6 +71,10 @@ victim() { # one of the supervisors that run now, or of their workers
     done
     [ ${#all[@]} = 0 ] || echo "${all[RANDOM % ${#all[@]}]}"
 }
+item_of() { # worker: the name of the log of the item that it evaluates; nothing when it has none
+    local file
+    for file in /proc/"$1"/fd/*; do readlink "$file" || true; done 2>/dev/null | sed -n 's|.*/logs/||p' | grep -v '^worker-' | head -n 1
+}
 over() { for loop in $loops; do ended "$loop" || return 1; done; }
 while [ $done_kills -lt "$kills" ] && ! over; do
     wanted=$(($(log_lines "$study") + 2 + RANDOM % 8)) end=$((SECONDS + 60))
@@ -79,9 +87,14 @@ while [ $done_kills -lt "$kills" ] && ! over; do
         start
         continue
         ;;
-    3) # of one item two workers at most: three would be its end
-        [ $workers -ge 2 ] || v=$(victim worker)
-        [ -n "$v" ] && kill -9 "$v" 2>/dev/null && workers=$((workers + 1)) done_kills=$((done_kills + 1)) && continue
+    3 | 4) # of one item two workers at most: three would be its end
+        v=$(victim worker) item=
+        [ -z "$v" ] || item=$(item_of "$v")
+        if [ -n "$item" ] && [ "$(grep -cx "$item" "$dir/lost")" -lt 2 ] && kill -9 "$v" 2>/dev/null; then
+            echo "$item" >>"$dir/lost"
+            workers=$((workers + 1)) done_kills=$((done_kills + 1))
+            continue
+        fi
         ;;
     esac
     v=$(victim supervisor)

@@ -42,16 +42,16 @@ static void forget(struct kas_pg *pg)
         pg->lib->PQfinish(pg->conn);
     pg->conn = NULL;
     pg->prepareds = 0;
-    pg->changed = 0;
     pg->leads = false;
 }
 
 /* The study's schema comes first; notices about what exists already are for nobody. The server
- * looks for machines that are lost as often as this side does, so that their locks do not stay. */
+ * looks for machines that are lost as often as this side does, so that their locks do not stay. No
+ * statement is worth compiling (version 11 has the option): that takes seconds. */
 static kas_status set_up(kas_store *store)
 {
     struct kas_pg *pg = store->pg;
-    char name[80], text[512];
+    char name[80], text[1024];
     snprintf(name, sizeof name, "kas_%s", pg->place.study);
     char *quoted = pg->lib->PQescapeIdentifier(pg->conn, name, strlen(name));
     if (!quoted)
@@ -59,6 +59,7 @@ static kas_status set_up(kas_store *store)
     snprintf(text, sizeof text,
              "SET client_min_messages = warning; SET tcp_keepalives_idle = 10;"
              "SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;"
+             "SELECT set_config(name, 'off', false) FROM pg_settings WHERE name = 'jit';"
              "SET search_path = %s;%s%s",
              quoted, pg->listens ? " LISTEN " : "", pg->listens ? quoted : "");
     pg->lib->PQfreemem(quoted);
@@ -79,6 +80,8 @@ kas_status kas_pg_connect(kas_store *store, bool wait)
     for (;;) {
         forget(pg);
         pg->conn = pg->lib->PQconnectdbParams(key, value, 1);
+        store->connections++;
+        store->changed = 0;
         if (!pg->conn)
             return kas_fail(KAS_NO_MEMORY, "%s: out of memory", store->path);
         if (pg->lib->PQstatus(pg->conn) == CONNECTION_OK) {
@@ -396,11 +399,11 @@ static kas_status identify(kas_store *store)
     kas_status status = kas_sql_step(stmt, &row);
     store->schema = row ? (int)kas_sql_int(stmt, 0) : 0;
     const char *id = row ? kas_sql_chars(stmt, 1) : NULL;
-    if (store->schema != KAS_STORE_SCHEMA)
+    if (store->schema < KAS_STORE_SERVER_SCHEMA || store->schema > KAS_STORE_SCHEMA)
         status = kas_fail(KAS_STORE,
-                          "%s: schema version %d, this kas-gpu knows version %d; use the kas-gpu "
-                          "that made the study",
-                          store->path, store->schema, KAS_STORE_SCHEMA);
+                          "%s: schema version %d, this kas-gpu knows versions %d to %d; use the "
+                          "kas-gpu that made the study",
+                          store->path, store->schema, KAS_STORE_SERVER_SCHEMA, KAS_STORE_SCHEMA);
     else if (*pg->place.id && strcmp(id, pg->place.id) != 0)
         status = kas_fail(KAS_STORE,
                           "%s: another study has this name in the database: that of the folder %s; "
@@ -412,6 +415,12 @@ static kas_status identify(kas_store *store)
     }
     kas_sql_finish(stmt);
     return status;
+}
+
+static kas_status set_schema(kas_store *store)
+{
+    return kas_sql_run(store, NULL, "UPDATE kas_gpu SET schema = ?", "i",
+                       (int64_t)KAS_STORE_SCHEMA);
 }
 
 static void close_connection(kas_store *store)
@@ -427,20 +436,20 @@ int kas_store_descriptor(const kas_store *store)
 
 bool kas_store_changed(kas_store *store)
 {
-    if (!store->server)
-        return true;
     struct kas_pg *pg = store->pg;
     const double now = kas_monotonic();
-    bool news = now > pg->changed + LOOK_AGAIN || !pg->lib->PQconsumeInput(pg->conn);
+    if (!store->server)
+        return kas_sqlite_changed(store, now);
+    bool news = now > store->changed + LOOK_AGAIN || !pg->lib->PQconsumeInput(pg->conn);
     for (PGnotify *one; (one = pg->lib->PQnotifies(pg->conn));) {
         news |= pg->leads || strcmp(one->extra, KAS_PG_WANT) != 0;
         pg->lib->PQfreemem(one);
     }
     if (news)
-        pg->changed = now;
+        store->changed = now;
     return news;
 }
 
-const kas_sql_backend kas_postgres = {start,    step,    is_null,  integer,         number,
-                                      chars,    changed, finish,   begin,           commit,
-                                      rollback, again,   identify, close_connection};
+const kas_sql_backend kas_postgres = {start,    step,    is_null,  integer,    number,
+                                      chars,    changed, finish,   begin,      commit,
+                                      rollback, again,   identify, set_schema, close_connection};

@@ -24,7 +24,6 @@ struct kas_pg {
     bool given_up; /* the server was away for too long: later statements fail at once */
     const char *prepared[KAS_PG_PREPARED]; /* the server knows them as s0, s1, ... */
     int prepareds;
-    double changed; /* monotonic clock, when kas_store_changed last said so; 0 = now */
 };
 
 #define KAS_PG_WANT "want" /* the notification of a supervisor that has nothing to do */

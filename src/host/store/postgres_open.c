@@ -9,7 +9,7 @@
 
 enum { CREATION_LOCK = 0x4B415347 }; /* "KASG": of the whole database */
 
-/* Everything of a study but its schema and the row of kas_gpu. Who waits for work is told when an
+/* The tables of schema KAS_STORE_SERVER_SCHEMA, but for the row of kas_gpu. Who waits for work is told when an
  * item comes or changes its state, but not when it is claimed. An epoch does not refer to its item:
  * the check would make it wait for transactions that wait for it. */
 #define REAL "DOUBLE PRECISION"
@@ -52,31 +52,34 @@ static kas_status create_if_missing(kas_store *store)
     KAS_TRY(kas_pg_send(store, text));
     KAS_TRY(kas_pg_has_table(store, "kas_gpu", &found));
     if (found)
-        return kas_store_make_members(store);
+        return KAS_OK;
     KAS_TRY(kas_pg_send(store, "DO $$ BEGIN EXECUTE format('CREATE SCHEMA %s',"
                                " current_setting('search_path')); END $$"));
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         KAS_TRY(kas_pg_send(store, tables[i]));
-    KAS_TRY(kas_store_make_members(store));
-    return kas_sql_run(store, NULL, "INSERT INTO kas_gpu VALUES (?, ?, ?)", "itt",
-                       (int64_t)KAS_STORE_SCHEMA, place->id, place->folder);
+    KAS_TRY(kas_sql_run(store, NULL, "INSERT INTO kas_gpu VALUES (?, ?, ?)", "itt",
+                        (int64_t)KAS_STORE_SERVER_SCHEMA, place->id, place->folder));
+    return kas_store_take_steps(store, KAS_STORE_SERVER_SCHEMA);
 }
 
 /* Makes what is missing of the study. */
 static kas_status create(kas_store *store)
 {
     bool found;
-    KAS_TRY(kas_pg_has_table(store, "member", &found));
+    KAS_TRY(kas_pg_has_table(store, "kas_gpu", &found));
     if (found)
         return KAS_OK;
     KAS_TRY(kas_pg_send(store, "BEGIN"));
-    const kas_status status = create_if_missing(store);
+    store->pg->in_transaction = true;
+    kas_status status = create_if_missing(store);
     if (status == KAS_OK)
-        return kas_pg_send(store, "COMMIT");
+        status = kas_pg_send(store, "COMMIT");
     char why[1024];
     snprintf(why, sizeof why, "%s", kas_error());
-    (void)kas_pg_send(store, "ROLLBACK"); /* the first failure is the one to report */
-    return kas_fail(status, "%s", why);
+    if (status != KAS_OK)
+        (void)kas_pg_send(store, "ROLLBACK"); /* the first failure is the one to report */
+    store->pg->in_transaction = false;
+    return status == KAS_OK ? KAS_OK : kas_fail(status, "%s", why);
 }
 
 static kas_status check_place(const kas_store_place *place)
@@ -141,8 +144,7 @@ static kas_status open_study(kas_store *store, kas_store_mode mode)
                         store->pg->lib->PQserverVersion(store->pg->conn) / 10000);
     if (mode == KAS_STORE_CREATE)
         KAS_TRY(create(store));
-    KAS_TRY(kas_store_identify(store));
-    return mode == KAS_STORE_WRITE ? create(store) : KAS_OK;
+    return kas_store_identify(store);
 }
 
 const kas_store_place *kas_store_get_place(const kas_store *store)

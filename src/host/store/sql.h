@@ -29,7 +29,11 @@ struct kas_store {
     bool repeated;      /* the last statement was sent again after a lost connection */
     kas_work_role role; /* which items claims take */
     int claims;         /* made by this process */
+    int connections;    /* made to the server so far; 1 for a file */
     double looked;      /* monotonic clock, when gone owners were last looked for */
+    /* What kas_store_changed saw when it last returned true, and the monotonic clock then; 0 = now. */
+    double changed;
+    int64_t version, own_changes; /* of a file */
 };
 
 typedef struct kas_sql_stmt {
@@ -63,10 +67,13 @@ struct kas_sql_backend {
      * is there again. */
     bool (*again)(kas_store *store, kas_status *status);
     kas_status (*identify)(kas_store *store);
+    kas_status (*set_schema)(kas_store *store); /* to KAS_STORE_SCHEMA */
     void (*close)(kas_store *store);
 };
 extern const kas_sql_backend kas_sqlite, kas_postgres;
 kas_status kas_sqlite_identify(kas_store *store); /* store.c */
+kas_status kas_sqlite_set_schema(kas_store *store);
+bool kas_sqlite_changed(kas_store *store, double now); /* see kas_store_changed */
 
 /* Does what kas_store_open does, with the kind of file system given, because tests have no network
  * file system. */
@@ -107,15 +114,16 @@ bool kas_sql_end(kas_store *store, kas_status *status);
 /* Checks that the database is a store of kas-gpu, and sets `schema`, which another process may
  * change at any time. */
 kas_status kas_store_identify(kas_store *store);
-/* Converts a file to the current schema. A transaction must be open. */
+/* Brings the tables to the present schema: those of any earlier one, and new ones, which are of
+ * schema KAS_STORE_SERVER_SCHEMA. A transaction must be open (store_schema.c). */
 kas_status kas_store_migrate(kas_store *store);
+kas_status kas_store_take_steps(kas_store *store, int schema);
+kas_status kas_sqlite_make_tables(kas_store *store);
 
 /* Marks a file as one whose study has moved, so that no supervisor goes on with it. A transaction
  * must be open. */
 kas_status kas_sqlite_retire(kas_store *store);
 kas_status kas_store_make_answers(kas_store *store); /* the table, if it is missing */
-/* The tables of the supervisors of a server, if they are missing (store_members.c). */
-kas_status kas_store_make_members(kas_store *store);
 /* Grows an array of `size`-byte elements from `count` by one, to the next power of two. Returns
  * false when memory is exhausted. */
 bool kas_store_grow(void **array, int count, size_t size);

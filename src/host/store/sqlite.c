@@ -115,6 +115,28 @@ static bool again(kas_store *store, kas_status *status)
     return false;
 }
 
+/* Other processes' changes, and then those of this one. */
+bool kas_sqlite_changed(kas_store *store, double now)
+{
+    const double look_again = 1; /* a process of this machine that is gone leaves leases */
+    kas_sql_stmt *stmt;
+    int64_t version = -1;
+    bool row;
+    const int64_t own = sqlite3_total_changes(store->db);
+    if (kas_sql_prepare(store, &stmt, "PRAGMA data_version", "") == KAS_OK) {
+        if (kas_sql_step(stmt, &row) == KAS_OK && row)
+            version = kas_sql_int(stmt, 0);
+        kas_sql_finish(stmt);
+    }
+    if (version == store->version && own == store->own_changes && version >= 0 &&
+        now <= store->changed + look_again)
+        return false;
+    store->version = version;
+    store->own_changes = own;
+    store->changed = now;
+    return true;
+}
+
 static void close_file(kas_store *store)
 {
     sqlite3_close(store->db);
@@ -133,4 +155,5 @@ const kas_sql_backend kas_sqlite = {start,
                                     rollback,
                                     again,
                                     kas_sqlite_identify,
+                                    kas_sqlite_set_schema,
                                     close_file};

@@ -9,48 +9,8 @@
 
 #include "host/core/file/files.h"
 #include "host/store/sql.h"
-#include "host/store/tables.h"
 
 enum { APPLICATION_ID = 0x4B415347, MOVED_ID = 0x4B41534D, BUSY_MS = 30000 }; /* "KASG", "KASM" */
-
-/* The columns of `work` that schemas 1 and 2 have too, in the order in which they have them. */
-#define OLD_WORK_COLUMNS                                                                           \
-    "id, kind, k, attempt, name, kernel, flops, params, conv_flops, conv_params, state, reason,"   \
-    " lease, owner, lease_until, deaths, created, started, ended, accuracy, latency, latency_iqr," \
-    " step_seconds, compile_seconds, memory, output_std_min, output_std_max"
-
-#define WORK_TABLE(name) KAS_WORK_TABLE(name, "INTEGER PRIMARY KEY", "INTEGER", "REAL")
-#define EPOCH_TABLE(name, work)                                                                    \
-    KAS_EPOCH_TABLE(name, "INTEGER", "REAL", " REFERENCES " work " (id)") " WITHOUT ROWID"
-
-static const char *const schema[] = {
-    KAS_STUDY_TABLE("INTEGER", "REAL"),
-    WORK_TABLE("work"),
-    EPOCH_TABLE("epoch", "work"),
-};
-
-/* From schemas 1 and 2. SQLite cannot change what is unique in a table, so both tables are made
- * anew. Epochs refer to items: the old epochs go before the old items, and a rename changes what
- * the new ones refer to. */
-static const char *const renew_tables[] = {
-    WORK_TABLE("work3"),
-    "INSERT INTO work3 (" OLD_WORK_COLUMNS ", answers) SELECT " OLD_WORK_COLUMNS
-    ", kind IN (2, 4) FROM work",
-    EPOCH_TABLE("epoch3", "work3"),
-    "INSERT INTO epoch3 SELECT * FROM epoch",
-    "DROP TABLE epoch",
-    "DROP TABLE work",
-    "ALTER TABLE work3 RENAME TO work",
-    "ALTER TABLE epoch3 RENAME TO epoch",
-};
-
-static const char *const new_columns[] = {
-    /* of schema 4 */
-    "ALTER TABLE work ADD COLUMN processor REAL",
-    "ALTER TABLE work ADD COLUMN ratio REAL",
-    "ALTER TABLE work ADD COLUMN ratio_low REAL",
-    "ALTER TABLE work ADD COLUMN ratio_high REAL",
-};
 
 bool kas_store_network_magic(unsigned long magic)
 {
@@ -107,7 +67,7 @@ static kas_status read_pragma(kas_store *store, const char *sql, int64_t *out)
     return status;
 }
 
-static kas_status set_schema(kas_store *store)
+kas_status kas_sqlite_set_schema(kas_store *store)
 {
     char pragma[64];
     snprintf(pragma, sizeof pragma, "PRAGMA user_version = %d", KAS_STORE_SCHEMA);
@@ -132,10 +92,8 @@ static kas_status make_schema(kas_store *store)
     KAS_TRY(read_pragma(store, "SELECT count(*) FROM sqlite_master", &tables));
     if (tables > 0) /* another process created it, or it is not ours; kas_store_identify decides */
         return KAS_OK;
-    for (size_t i = 0; i < sizeof schema / sizeof *schema; i++)
-        KAS_TRY(kas_sql_run(store, NULL, schema[i], ""));
-    KAS_TRY(set_application(store, APPLICATION_ID));
-    return set_schema(store);
+    KAS_TRY(kas_sqlite_make_tables(store));
+    return set_application(store, APPLICATION_ID);
 }
 
 kas_status kas_sqlite_identify(kas_store *store)
@@ -160,21 +118,6 @@ kas_status kas_sqlite_identify(kas_store *store)
                         store->path, (long long)version, KAS_STORE_SCHEMA);
     store->schema = (int)version;
     return KAS_OK;
-}
-
-kas_status kas_store_migrate(kas_store *store)
-{
-    KAS_TRY(kas_store_identify(store)); /* another process may have done it */
-    if (store->schema == KAS_STORE_SCHEMA)
-        return KAS_OK;
-    if (store->schema == 1)
-        KAS_TRY(
-            kas_sql_run(store, NULL, "ALTER TABLE study ADD COLUMN" KAS_CODE_VERSION_COLUMN, ""));
-    for (size_t i = 0; store->schema == 3 && i < sizeof new_columns / sizeof *new_columns; i++)
-        KAS_TRY(kas_sql_run(store, NULL, new_columns[i], ""));
-    for (size_t i = 0; store->schema < 3 && i < sizeof renew_tables / sizeof *renew_tables; i++)
-        KAS_TRY(kas_sql_run(store, NULL, renew_tables[i], ""));
-    return set_schema(store); /* `schema` is read again later, because the commit may fail */
 }
 
 /* Checks every page. It reads the whole file once for each start of a supervisor: a damaged page
@@ -263,6 +206,7 @@ kas_status kas_store_open_as(const char *path, kas_store_mode mode, bool network
     if (!store)
         return kas_fail(KAS_NO_MEMORY, "%s: out of memory", path);
     store->backend = &kas_sqlite;
+    store->connections = 1;
     snprintf(store->path, sizeof store->path, "%s", path);
     store->exclusive = mode != KAS_STORE_READ && network;
     int flags = SQLITE_OPEN_READWRITE | (mode == KAS_STORE_CREATE ? SQLITE_OPEN_CREATE : 0);

@@ -48,9 +48,10 @@
 #include "host/core/status.h"
 #include "host/recipe/epoch.h"
 
-/* The schema number is raised whenever a table changes. Files of earlier schemas can be read, and
- * become files of the current schema when their study is continued (kas_store_revise). */
-enum { KAS_STORE_SCHEMA = 4, KAS_CODE_TEXT = 32 };
+/* The schema number is raised whenever a table changes. Studies of earlier schemas can be read, and
+ * get the current schema when they are continued (kas_store_revise). The first studies on servers
+ * were of KAS_STORE_SERVER_SCHEMA. */
+enum { KAS_STORE_SCHEMA = 5, KAS_STORE_SERVER_SCHEMA = 4, KAS_CODE_TEXT = 32 };
 
 typedef struct kas_store kas_store;
 
@@ -84,8 +85,8 @@ void kas_store_close(kas_store *store); /* NULL is allowed */
 
 /* Lets a process that waits for work sleep until there is some. The descriptor can be read when the
  * store may have changed; -1 for a file. kas_store_changed returns whether it may have changed
- * since the last call: of a server, that it said so, or that five seconds have passed, because a
- * lease ends silently. Of a file it returns true. */
+ * since the last call: that another process or this one has changed it, or that some time has passed
+ * (five seconds, of a file one), because a lease ends silently. */
 int kas_store_descriptor(const kas_store *store);
 bool kas_store_changed(kas_store *store);
 /* Returns true on a network file system, where the store has a rollback journal and an
@@ -170,11 +171,13 @@ typedef struct kas_study_change {
 typedef kas_status kas_study_revision(void *context, const kas_study *present,
                                       kas_study_change *out);
 /* Reads the study, calls `revise` and writes the changes, in one transaction, so that each of
- * several simultaneous commands sees the changes of those before it. A file of an earlier
- * schema is converted in the same transaction: when the command is refused or killed, the file
+ * several simultaneous commands sees the changes of those before it. A study of an earlier
+ * schema is converted in the same transaction: when the command is refused or killed, the study
  * stays usable for the program that made it. `revise` must not use the store. Returns the
  * failure of `revise`. */
 kas_status kas_store_revise(kas_store *store, kas_study_revision *revise, void *context);
+/* Converts a study of an earlier schema, and changes nothing else. */
+kas_status kas_store_update(kas_store *store);
 
 /* ---- work items ------------------------------------------------------------------------------ */
 typedef enum kas_work_kind {
@@ -346,6 +349,19 @@ kas_status kas_store_requeue(kas_store *store, const kas_work *work);
  * kas_work_list_free. */
 kas_status kas_store_list(kas_store *store, kas_work **out, int *count);
 void kas_work_list_free(kas_work *work, int count);
+
+/* Up to where a list of items was read. */
+typedef struct kas_store_mark {
+    int64_t number, removed;
+    int connection; /* 0 = nothing was read */
+} kas_store_mark;
+/* Brings a list up to date: reads what has changed since `mark`, which is zero for the first time,
+ * when *out is NULL. Then the list is what kas_store_list gives, except that the epochs of an item
+ * that is running may not be counted: recording an epoch is no change, nor is renewing a lease. The
+ * study must have the present schema. After a failure the list may have some of the changes, and
+ * the next call reads all of them. Nothing may point into the list. */
+kas_status kas_store_refresh(kas_store *store, kas_store_mark *mark, kas_work **out, int *count);
+
 /* Lists the epochs of an item, in order; the caller frees the list with free(). */
 kas_status kas_store_epochs(kas_store *store, int64_t id, kas_epoch **out, int *count);
 

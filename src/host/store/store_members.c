@@ -13,16 +13,6 @@ void kas_store_set_role(kas_store *store, kas_work_role role)
     store->role = role;
 }
 
-/* Both are younger than the first studies on servers, which get them when they go on. */
-kas_status kas_store_make_members(kas_store *store)
-{
-    KAS_TRY(kas_pg_send(store, "ALTER TABLE kas_gpu ADD COLUMN IF NOT EXISTS ended BIGINT"
-                               " NOT NULL DEFAULT 0"));
-    return kas_pg_send(store, "CREATE TABLE IF NOT EXISTS member (owner TEXT, device TEXT,"
-                              " role TEXT NOT NULL, seen DOUBLE PRECISION NOT NULL,"
-                              " PRIMARY KEY (owner, device))");
-}
-
 /* The lock is one of two numbers: the first is ours, the second that of the study's schema. */
 kas_status kas_store_lead(kas_store *store, bool *leads)
 {

@@ -5,7 +5,7 @@
 
 #include "host/core/clock.h"
 #include "host/store/owner.h"
-#include "host/store/sql.h"
+#include "host/store/tables.h"
 #include "host/store/work_row.h"
 
 static kas_status insert(kas_store *store, const kas_work *work, bool *added)
@@ -43,8 +43,9 @@ kas_status kas_store_void_leases(kas_store *store)
     const double now = kas_monotonic();
     if (store->looked > 0 && now < store->looked + 1)
         return KAS_OK;
-    KAS_TRY(kas_sql_prepare(store, &stmt, "SELECT DISTINCT owner FROM work WHERE state = 'running'",
-                            ""));
+    KAS_TRY(kas_sql_prepare(
+        store, &stmt, "SELECT DISTINCT owner FROM work WHERE " KAS_WORK_OPEN " AND owner <> ''",
+        ""));
     kas_status status = kas_sql_step(stmt, &row);
     while (status == KAS_OK && row && !*gone) {
         const char *owner = kas_sql_chars(stmt, 0);
@@ -79,7 +80,7 @@ typedef struct wanted {
     "UPDATE work SET state = 'running', lease = lease + 1, owner = ?, lease_until = kas_now() + "  \
     "?,"                                                                                           \
     " started = coalesce(started, kas_now()) WHERE id = (SELECT id FROM work WHERE " which         \
-    " AND (state = 'queued' OR (state = 'running' AND lease_until < kas_now()))"                   \
+    " AND " KAS_WORK_OPEN " AND (state = 'queued' OR lease_until < kas_now())"                     \
     " AND ? <> CASE WHEN kind = 5 OR (kind < 2 AND latency IS NULL) THEN 1 ELSE 2 END"             \
     " ORDER BY k, seed LIMIT 1" skip ") RETURNING " KAS_WORK_ALL
 #define CLAIM_FIRST(skip) CLAIM("kind = ? AND k < ?", skip)
@@ -130,7 +131,9 @@ static kas_status claim(kas_store *store, const wanted *want, const char *owner,
 {
     *out = (kas_work){0};
     *found = false;
-    KAS_TRY(kas_sql_durable(store, true));
+    /* A power cut that takes the claim of a candidate from a file takes the claimant too. The attempts
+     * of other items may have given their names to files. */
+    KAS_TRY(kas_sql_durable(store, store->exclusive || want->kind != KAS_WORK_CANDIDATE));
     KAS_TRY(kas_store_void_leases(store));
     const kas_status status = claim_once(store, want, owner, seconds, out, found);
     if (status != KAS_OK) {

@@ -1,7 +1,11 @@
-/* The tables of a study, for both backends, which have different words for types. Internal to the
- * store. */
+/* The tables of a study as of schema 4, for both backends, which have different words for types.
+ * What came later is in store_schema.c. Internal to the store. */
 #ifndef KAS_STORE_TABLES_H
 #define KAS_STORE_TABLES_H
+
+/* Of an item that can be claimed, now or when its lease has ended: SQLite finds the index of them by
+ * these very words. */
+#define KAS_WORK_OPEN "state IN ('queued', 'running')"
 
 #define KAS_CODE_VERSION_COLUMN " code_version TEXT NOT NULL DEFAULT ''"
 

@@ -155,7 +155,7 @@ kas_status kas_study_trim_checkpoints(const char *study, uint64_t limit, const c
         qsort(file, (size_t)count, sizeof *file, by_age);
         for (int i = 0; i < count; i++)
             total += file[i].size;
-        for (int i = 0; i < count && total > limit; i++)
+        for (int i = 0; i < count && (total > limit || limit == 0); i++)
             if (!listed(file[i].path, keep) && unlink(file[i].path) == 0) {
                 total -= file[i].size;
                 ++*dropped;

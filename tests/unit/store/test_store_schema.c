@@ -58,6 +58,12 @@ static const char to_schema_3[] =
     "ALTER TABLE work3 RENAME TO work; ALTER TABLE epoch3 RENAME TO epoch;"
     "PRAGMA user_version = 3;";
 
+/* And in schema 4. */
+static const char to_schema_4[] =
+    "ALTER TABLE work ADD COLUMN processor REAL; ALTER TABLE work ADD COLUMN ratio REAL;"
+    "ALTER TABLE work ADD COLUMN ratio_low REAL; ALTER TABLE work ADD COLUMN ratio_high REAL;"
+    "PRAGMA user_version = 4;";
+
 /* A study as the program of that schema left it (tests/store/schema1.sql). */
 static void make_old(int schema)
 {
@@ -70,6 +76,8 @@ static void make_old(int schema)
         assert_int_equal(sqlite3_exec(db, to_schema_2, 0, 0, 0), SQLITE_OK);
     if (schema >= 3)
         assert_int_equal(sqlite3_exec(db, to_schema_3, 0, 0, 0), SQLITE_OK);
+    if (schema >= 4)
+        assert_int_equal(sqlite3_exec(db, to_schema_4, 0, 0, 0), SQLITE_OK);
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
     kas_buf_free(&text);
 }
@@ -158,6 +166,50 @@ static void assert_holds_what_is_new(kas_store *store)
     kas_work_list_free(list, count);
 }
 
+/* Describes what a file has besides its rows: the columns in order, indexes and triggers. */
+static void describe(char *out, size_t size)
+{
+    static const char *const queries[] = {
+        "SELECT m.name || '.' || c.name || ' ' || c.type || c.'notnull' || coalesce(c.dflt_value, "
+        "'')"
+        " FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' ORDER BY 1",
+        "SELECT sql FROM sqlite_master WHERE type IN ('index', 'trigger') AND sql IS NOT NULL"
+        " ORDER BY name"};
+    sqlite3 *db;
+    sqlite3_stmt *stmt;
+    size_t used = 0;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(sqlite3_prepare_v2(db, queries[i], -1, &stmt, NULL), SQLITE_OK);
+        while (sqlite3_step(stmt) == SQLITE_ROW)
+            used += (size_t)snprintf(out + used, size - used, "%s\n", sqlite3_column_text(stmt, 0));
+        assert_true(used > 100 && used < size);
+        sqlite3_finalize(stmt);
+    }
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+/* A study of an earlier schema becomes what a new one is. */
+static void same_as_new(void **state)
+{
+    (void)state;
+    static char fresh[8192], converted[8192];
+    kas_store *store;
+    OK(kas_store_open(path, KAS_STORE_CREATE, &store));
+    kas_store_close(store);
+    describe(fresh, sizeof fresh);
+    for (int schema = 1; schema < KAS_STORE_SCHEMA; schema++) {
+        OK(kas_remove_tree(folder));
+        assert_int_equal(mkdir(folder, 0700), 0);
+        make_old(schema);
+        OK(kas_store_open(path, KAS_STORE_WRITE, &store));
+        OK(kas_store_update(store));
+        kas_store_close(store);
+        describe(converted, sizeof converted);
+        assert_string_equal(converted, fresh);
+    }
+}
+
 /* Read as it is; left alone by who refuses to go on; the present schema once somebody does. */
 static void older_schema(int schema)
 {
@@ -199,6 +251,12 @@ static void schema_3(void **state)
 {
     (void)state;
     older_schema(3);
+}
+
+static void schema_4(void **state)
+{
+    (void)state;
+    older_schema(4);
 }
 
 /* A file of schema 1 whose study never began is begun in the present one. */
@@ -318,7 +376,7 @@ static void killed_at_every_statement(void **state)
         while (migrate_and_die(schema, go_on_until_statement, number))
             number++;
         assert_true(number >
-                    (schema < 3 ? 12 : 5)); /* the transaction, the migration, the change */
+                    (schema < 3 ? 22 : 14)); /* the transaction, the migration, the change */
     }
 }
 
@@ -330,6 +388,8 @@ int main(void)
         TEST(schema_1),
         TEST(schema_2),
         TEST(schema_3),
+        TEST(schema_4),
+        TEST(same_as_new),
         TEST(older_schema_without_study),
         TEST(killed_while_migrating),
         TEST(killed_at_every_statement),

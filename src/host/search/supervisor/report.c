@@ -331,7 +331,6 @@ static kas_status hear_epoch(kas_supervisor *s, kas_worker *worker, kas_item *it
     KAS_TRY(
         kas_store_renew(s->store, item->work.id, item->work.lease, kas_supervisor_lease(s), &held));
     item->last_renewed = kas_monotonic();
-    KAS_TRY(kas_supervisor_refresh(s)); /* includes curves that another supervisor has added */
     KAS_TRY(kas_verdict_prune(s, &item->work, &epoch, &prune));
     return answer(s, worker, item, prune);
 }

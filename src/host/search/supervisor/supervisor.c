@@ -49,13 +49,7 @@ bool kas_supervisor_silent(const kas_supervisor *s, double last_heard)
 
 kas_status kas_supervisor_refresh(kas_supervisor *s)
 {
-    kas_work *list;
-    int count;
-    KAS_TRY(kas_store_list(s->store, &list, &count));
-    kas_work_list_free(s->list, s->count);
-    s->list = list;
-    s->count = count;
-    return KAS_OK;
+    return kas_store_refresh(s->store, &s->mark, &s->list, &s->count);
 }
 
 kas_status kas_supervisor_lead(kas_supervisor *s)
@@ -529,13 +523,16 @@ static kas_status drop_checkpoints(const kas_supervisor *s)
 {
     int dropped;
     char folder[KAS_STUDY_PATH];
+    if (!kas_queue_complete(s) && s->options->search->finalists)
+        return KAS_OK;
     KAS_TRY(kas_ranks_folder(s, folder));
     if (s->options->search->ranks > 1)
         KAS_TRY(kas_remove_tree(folder));
     return kas_study_trim_checkpoints(s->options->study, 0, NULL, &dropped);
 }
 
-/* The supervisor that proposes says at the end how the study ended, and that it has. */
+/* The supervisor that proposes says at the end how the study ended, and that it has. Others delete
+ * checkpoints too: the one that proposed may have been killed, and its lock still be there. */
 static kas_status ending(kas_supervisor *s)
 {
     char message[1024];
@@ -545,10 +542,11 @@ static kas_status ending(kas_supervisor *s)
     if (s->options->takes_only)
         return KAS_OK;
     const kas_status status = kas_supervisor_ending(s);
-    if (!s->leads || (status != KAS_OK && status != KAS_NOTHING_VALID))
+    if (status != KAS_OK && status != KAS_NOTHING_VALID)
         return status;
     snprintf(message, sizeof message, "%s", kas_error());
-    KAS_TRY(kas_store_set_ended(s->store, true));
+    if (s->leads)
+        KAS_TRY(kas_store_set_ended(s->store, true));
     return status == KAS_OK ? drop_checkpoints(s) : kas_fail(status, "%s", message);
 }
 
@@ -582,6 +580,7 @@ kas_status kas_supervise(kas_store *store, const kas_supervisor_options *asked)
         KAS_TRY_GOTO(with_signals(&s), out);
     status = ending(&s);
 out:
+    kas_verdict_end(&s);
     kas_work_list_free(s.list, s.count);
     for (int i = 0; i < s.foreseen.count; i++)
         kas_work_clear(&s.foreseen.work[i]);

@@ -15,6 +15,7 @@
 #include <poll.h>
 
 #include "host/core/clock.h"
+#include "host/leaderboard/judge.h"
 #include "host/search/supervisor/ahead.h"
 #include "host/search/supervisor/supervisor.h"
 #include "host/search/worker/channel.h"
@@ -105,6 +106,9 @@ typedef struct kas_supervisor {
     char owner[KAS_OWNER_SIZE];
     kas_work *list; /* the store's items, as of the last refresh */
     int count;
+    kas_store_mark mark;
+    kas_curve *curve; /* [curves] of finished candidates, as kas_verdict_prune looked last */
+    int curves;
     int sampled;             /* candidates taken from the strategy in this process */
     bool exhausted;          /* the strategy has no more candidates */
     bool dry;                /* the store had no item when it was asked last */
@@ -178,8 +182,9 @@ kas_measured kas_verdict_measured(const kas_supervisor *s, const kas_work *work,
  * on a measurement, and one here says nothing of another machine: there the forecast decides. */
 bool kas_verdict_too_slow(const kas_supervisor *s, const kas_work *work);
 /* Finds out whether --prune ends a candidate after an epoch. */
-kas_status kas_verdict_prune(const kas_supervisor *s, const kas_work *work, const kas_epoch *epoch,
+kas_status kas_verdict_prune(kas_supervisor *s, const kas_work *work, const kas_epoch *epoch,
                              bool *prune);
+void kas_verdict_end(kas_supervisor *s); /* frees what it knows */
 
 /* ---- ending.c -------------------------------------------------------------------------------- */
 /* Returns whether the item ended without a result and the study is not complete without it. A

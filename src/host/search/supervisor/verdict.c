@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/leaderboard/judge.h"
 #include "host/search/supervisor/supervisor_state.h"
 #include "host/search/worker/worker.h"
 
@@ -41,6 +40,11 @@ static void free_curves(kas_curve *curve, int count)
     free(curve);
 }
 
+void kas_verdict_end(kas_supervisor *s)
+{
+    free_curves(s->curve, s->curves);
+}
+
 static kas_status load_curve(const kas_supervisor *s, const kas_work *work, kas_curve *out)
 {
     kas_epoch *epoch;
@@ -59,23 +63,45 @@ static kas_status load_curve(const kas_supervisor *s, const kas_work *work, kas_
     return accuracy ? KAS_OK : kas_fail(KAS_NO_MEMORY, "curves: out of memory");
 }
 
-kas_status kas_verdict_prune(const kas_supervisor *s, const kas_work *work, const kas_epoch *epoch,
+/* Adds a curve to `curve`: the one that is known, which is final, or else the store's. */
+static kas_status add_curve(kas_supervisor *s, int *known, const kas_work *work, kas_curve *out)
+{
+    while (*known < s->curves && s->curve[*known].index < work->index)
+        free((void *)s->curve[(*known)++].accuracy); /* its candidate is in the queue again */
+    if (*known == s->curves || s->curve[*known].index != work->index)
+        return load_curve(s, work, out);
+    *out = s->curve[(*known)++];
+    return KAS_OK;
+}
+
+/* Brings the curves of the finished candidates up to date, in the order of the list. */
+static kas_status update_curves(kas_supervisor *s)
+{
+    int count = 0, known = 0;
+    kas_curve *curve = calloc((size_t)s->count + 1, sizeof *curve);
+    kas_status status = curve ? KAS_OK : kas_fail(KAS_NO_MEMORY, "curves: out of memory");
+    for (int i = 0; i < s->count && status == KAS_OK; i++)
+        if (s->list[i].kind == KAS_WORK_CANDIDATE && s->list[i].state == KAS_WORK_FINISHED) {
+            status = add_curve(s, &known, &s->list[i], &curve[count]);
+            count += status == KAS_OK;
+        }
+    for (; known < s->curves; known++)
+        free((void *)s->curve[known].accuracy);
+    free(s->curve);
+    s->curve = curve;
+    s->curves = count;
+    return status;
+}
+
+kas_status kas_verdict_prune(kas_supervisor *s, const kas_work *work, const kas_epoch *epoch,
                              bool *prune)
 {
     *prune = false;
     if (work->kind != KAS_WORK_CANDIDATE || strcmp(s->options->search->prune, "none") == 0)
         return KAS_OK;
-    int count = 0;
-    kas_curve *curve = calloc((size_t)s->count + 1, sizeof *curve);
-    kas_status status = curve ? KAS_OK : kas_fail(KAS_NO_MEMORY, "curves: out of memory");
-    for (int i = 0; i < s->count && status == KAS_OK; i++)
-        if (s->list[i].kind == KAS_WORK_CANDIDATE && s->list[i].state == KAS_WORK_FINISHED) {
-            status = load_curve(s, &s->list[i], &curve[count]);
-            count += status == KAS_OK;
-        }
-    if (status == KAS_OK)
-        *prune = kas_judge_prune(s->options->search, curve, count, work, epoch->epoch,
-                                 epoch->validation_accuracy);
-    free_curves(curve, count);
-    return status;
+    KAS_TRY(kas_supervisor_refresh(s)); /* other supervisors have ended candidates too */
+    KAS_TRY(update_curves(s));
+    *prune = kas_judge_prune(s->options->search, s->curve, s->curves, work, epoch->epoch,
+                             epoch->validation_accuracy);
+    return KAS_OK;
 }
