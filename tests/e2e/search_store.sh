@@ -54,7 +54,7 @@ begin() { # number: a supervisor with its workers, again and again until the stu
         [ $rc = 137 ] || { echo "supervisor $1: exit code $rc" >"$dir/failed"; return 1; }
     done
 }
-: >"$dir/lost"
+: >"$dir/killed"
 begin 1 & loops=$!
 begin 2 & loops="$loops $!"
 supervisor() { # of a loop, which may wait instead
@@ -90,8 +90,8 @@ while [ $done_kills -lt "$kills" ] && ! over; do
     3 | 4) # of one item two workers at most: three would be its end
         v=$(victim worker) item=
         [ -z "$v" ] || item=$(item_of "$v")
-        if [ -n "$item" ] && [ "$(grep -cx "$item" "$dir/lost")" -lt 2 ] && kill -9 "$v" 2>/dev/null; then
-            echo "$item" >>"$dir/lost"
+        if [ -n "$item" ] && [ "$(grep -cx "$item" "$dir/killed")" -lt 2 ] && kill -9 "$v" 2>/dev/null; then
+            echo "$item" >>"$dir/killed"
             workers=$((workers + 1)) done_kills=$((done_kills + 1))
             continue
         fi

@@ -1,17 +1,20 @@
 #include "host/store/postgres.h"
 
 #include <math.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "host/core/buf.h"
 #include "host/core/clock.h"
 #include "host/core/log.h"
 #include "host/core/plain.h"
 
-enum { MOST_PARAMETERS = 64, PATIENCE = 60, LOOK_AGAIN = 5, SERIAL_TRIES = 20 };
+enum { MOST_PARAMETERS = 64, PATIENCE = 60, HURRIED = 5, LOOK_AGAIN = 5, SERIAL_TRIES = 20 };
 
 /* ---- connecting ------------------------------------------------------------------------------ */
 
@@ -72,8 +75,8 @@ kas_status kas_pg_connect(kas_store *store, bool wait)
                                       "keepalives_idle",  "keepalives_interval", "keepalives_count",
                                       "tcp_user_timeout", "client_encoding",     NULL};
     struct kas_pg *pg = store->pg;
-    const char *const value[] = {pg->place.url, "kas-gpu", "10",   "10", "5",
-                                 "3",           "30000",   "UTF8", NULL};
+    const char *const value[] = {
+        pg->place.url, "kas-gpu", store->hurry ? "2" : "10", "10", "5", "3", "30000", "UTF8", NULL};
     char why[512];
     const double end = kas_monotonic() + PATIENCE;
     const struct timespec pause = {0, 200000000};
@@ -100,11 +103,22 @@ kas_status kas_pg_connect(kas_store *store, bool wait)
         store->path, trimmed(pg->lib->PQerrorMessage(pg->conn), why));
 }
 
-static double patience(void)
+static double patience(const kas_store *store)
 {
     const char *text = getenv("KAS_STORE_PATIENCE");
-    const double seconds = text ? atof(text) : 0;
-    return seconds > 0 ? seconds : PATIENCE;
+    const double asked = text ? atof(text) : 0, seconds = asked > 0 ? asked : PATIENCE;
+    return store->hurry ? fmin(seconds, HURRIED) : seconds;
+}
+
+/* A server that went away without a word: the kernel waits for its answer as long as it is told
+ * here, once the connection has been silent for 10 seconds. A local socket has no such option, and
+ * needs none. */
+void kas_store_hurry(kas_store *store)
+{
+    const int milliseconds = 1000 * HURRIED, fd = kas_store_descriptor(store);
+    store->hurry = true;
+    if (fd >= 0)
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds);
 }
 
 /* A supervisor blocks signals outside its wait for workers; it must not wait here when one came. */
@@ -124,7 +138,7 @@ static bool signal_waits(void)
 static kas_status reconnect(kas_store *store)
 {
     struct kas_pg *pg = store->pg;
-    const double began = kas_monotonic(), end = began + patience();
+    const double began = kas_monotonic(), end = began + patience(store);
     char why[512];
     trimmed(pg->conn ? pg->lib->PQerrorMessage(pg->conn) : "", why);
     kas_warn("%s: the connection is lost (%s); trying again for %.0f s", store->path, why,
@@ -275,7 +289,7 @@ static bool is_serial(struct kas_pg *pg, PGresult *result)
     return state && (strcmp(state, "40P01") == 0 || strcmp(state, "40001") == 0);
 }
 
-static kas_status send(kas_sql_stmt *stmt, const arguments *a)
+static kas_status send_statement(kas_sql_stmt *stmt, const arguments *a)
 {
     kas_store *store = stmt->store;
     struct kas_pg *pg = store->pg;
@@ -307,7 +321,7 @@ static kas_status start(kas_sql_stmt *stmt, const char *types, const kas_sql_val
     arguments a;
     kas_status status = make_arguments(types, value, &a);
     if (status == KAS_OK)
-        status = send(stmt, &a);
+        status = send_statement(stmt, &a);
     for (int i = 0; i < a.count; i++)
         free(a.cleaned[i]);
     return status;

@@ -26,6 +26,7 @@ struct kas_store {
     bool exclusive;    /* on a network file system */
     bool synchronous_normal;
     bool server;        /* on a database server, with other machines */
+    bool hurry;         /* see kas_store_hurry */
     bool repeated;      /* the last statement was sent again after a lost connection */
     kas_work_role role; /* which items claims take */
     int claims;         /* made by this process */

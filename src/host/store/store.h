@@ -89,6 +89,9 @@ void kas_store_close(kas_store *store); /* NULL is allowed */
  * (five seconds, of a file one), because a lease ends silently. */
 int kas_store_descriptor(const kas_store *store);
 bool kas_store_changed(kas_store *store);
+/* Says that the process is to end soon: from now on a server that does not answer, or a connection
+ * that is lost, is given up after some seconds. */
+void kas_store_hurry(kas_store *store);
 /* Returns true on a network file system, where the store has a rollback journal and an
  * exclusive lock. */
 bool kas_store_is_exclusive(const kas_store *store);

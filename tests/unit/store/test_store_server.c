@@ -123,6 +123,24 @@ static void repeated_statements(void **state)
     kas_store_close(store);
 }
 
+/* Once a process is to end it does not wait for a server that is gone, however patient it was: a
+ * failure of this test is that it does not end. */
+static void hurry(void **state)
+{
+    (void)state;
+    kas_store *store = open_store(), *other = open_store();
+    bool held;
+    assert_int_equal(setenv("KAS_STORE_PATIENCE", "100000", 1), 0);
+    snprintf(store->pg->place.url, sizeof store->pg->place.url, "postgresql://kas@127.0.0.1:1/x");
+    cut_others(other);
+    kas_store_hurry(store);
+    assert_int_equal(kas_store_renew(store, 1, 1, 60, &held), KAS_STORE);
+    assert_non_null(strstr(kas_error(), "did not come back"));
+    assert_int_equal(unsetenv("KAS_STORE_PATIENCE"), 0);
+    kas_store_close(other);
+    kas_store_close(store);
+}
+
 static void wrong_places(void **state)
 {
     (void)state;
@@ -416,11 +434,17 @@ static void locks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ON_SERVER(lost_connections), ON_SERVER(repeated_statements),
-        ON_SERVER(wrong_places),     ON_SERVER(waiting),
-        ON_SERVER(odd_text),         ON_SERVER(locks),
-        ON_SERVER(leading),          ON_SERVER(members),
-        ON_SERVER(older_schema),     ON_SERVER(older_schema_at_once),
+        ON_SERVER(lost_connections),
+        ON_SERVER(repeated_statements),
+        ON_SERVER(wrong_places),
+        ON_SERVER(waiting),
+        ON_SERVER(odd_text),
+        ON_SERVER(locks),
+        ON_SERVER(leading),
+        ON_SERVER(members),
+        ON_SERVER(older_schema),
+        ON_SERVER(older_schema_at_once),
+        ON_SERVER(hurry),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

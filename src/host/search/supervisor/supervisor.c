@@ -339,6 +339,7 @@ static kas_status hand_out(kas_supervisor *s, bool *done)
 static void begin_stop(kas_supervisor *s)
 {
     s->stopping = true;
+    kas_store_hurry(s->store);
     kas_asking_end(s->options->asking);
     s->stop_at = kas_supervisor_listened(s) + s->options->hang_seconds;
     for (int i = 0; i < s->options->workers; i++)
