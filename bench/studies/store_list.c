@@ -1,8 +1,9 @@
 /* How long a supervisor takes to read a study: all items, which it does once, and then what has
- * changed, which it does at every claim, epoch and end. Prints the number of items and the processor
- * seconds of a reading of all, of one when nothing has changed, of one for each item that has
+ * changed, which it does at every claim, epoch and end. Prints the number of items and the
+ * processor seconds of a reading of all, of one when nothing has changed, of one for each item that has
  * changed, and of a walk through all items in memory; the server's seconds not included.
- *     build/bench/store_list ITEMS [URL]        in a file below /tmp, or the study "list" of a server */
+ *     build/bench/store_list ITEMS [URL]     in a file below /tmp, or the study "list" of a server
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -88,8 +88,11 @@ while [ $done_kills -lt "$kills" ] && ! over; do
         continue
         ;;
     3 | 4) # of one item two workers at most: three would be its end
-        v=$(victim worker) item=
-        [ -z "$v" ] || item=$(item_of "$v")
+        for try in 1 2 3 4 5 6 7 8; do # not one that waits
+            v=$(victim worker) item=
+            [ -z "$v" ] || item=$(item_of "$v")
+            [ -z "$item" ] || break
+        done
         if [ -n "$item" ] && [ "$(grep -cx "$item" "$dir/killed")" -lt 2 ] && kill -9 "$v" 2>/dev/null; then
             echo "$item" >>"$dir/killed"
             workers=$((workers + 1)) done_kills=$((done_kills + 1))

@@ -1,10 +1,10 @@
 /* How many items a second does a store carry?
  *
  * Processes claim items of one study and finish them, as supervisors do, with nothing in between.
- * Every claim and every end is on the disk when it counts.  The store is an SQLite file, and then a
- * PostgreSQL server that the suite starts for itself where PostgreSQL is installed. What a disk can
- * do at all is the rate at which a file is written and flushed, measured beside it: SQLite cannot
- * exceed it, a server flushes for several at once. */
+ * Every end is on the disk when it counts, and on a server every claim.  The store is an SQLite
+ * file, and then a PostgreSQL server that the suite starts for itself where PostgreSQL is
+ * installed. What a disk can do at all is the rate at which a file is written and flushed, measured
+ * beside it: SQLite cannot end more items, a server flushes for several at once. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -263,8 +263,7 @@ static kas_status run_suite(const kas_bench_options *o, const kas_bench_sink *si
         status = run_all(&s, sink);
     if (status == KAS_OK)
         status = kas_bench_table_put(
-            s.table, "store: durable changes (claims and ends of items), all processes together",
-            sink);
+            s.table, "store: changes (claims and ends of items), all processes together", sink);
     if (*s.folder && kas_remove_tree(s.folder) != KAS_OK)
         kas_warn("%s", kas_error());
     kas_table_free(s.table);
@@ -277,5 +276,5 @@ static double seconds(const kas_bench_options *o)
 }
 
 const kas_bench_suite kas_bench_suite_store = {
-    "store", "durable claims and ends of items in a second, by 1 to 32 processes", run_suite,
+    "store", "claims and durable ends of items in a second, by 1 to 32 processes", run_suite,
     seconds};

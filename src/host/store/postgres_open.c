@@ -9,9 +9,9 @@
 
 enum { CREATION_LOCK = 0x4B415347 }; /* "KASG": of the whole database */
 
-/* The tables of schema KAS_STORE_SERVER_SCHEMA, but for the row of kas_gpu. Who waits for work is told when an
- * item comes or changes its state, but not when it is claimed. An epoch does not refer to its item:
- * the check would make it wait for transactions that wait for it. */
+/* The tables of schema KAS_STORE_SERVER_SCHEMA, but for the row of kas_gpu. Who waits for work is
+ * told when an item comes or changes its state, but not when it is claimed. An epoch does not refer
+ * to its item: the check would make it wait for transactions that wait for it. */
 #define REAL "DOUBLE PRECISION"
 static const char *const tables[] = {
     "CREATE TABLE kas_gpu (schema BIGINT NOT NULL, folder_id TEXT NOT NULL, folder TEXT NOT NULL)",

@@ -32,7 +32,7 @@ struct kas_store {
     int claims;         /* made by this process */
     int connections;    /* made to the server so far; 1 for a file */
     double looked;      /* monotonic clock, when gone owners were last looked for */
-    /* What kas_store_changed saw when it last returned true, and the monotonic clock then; 0 = now. */
+    /* The monotonic clock when kas_store_changed last returned true (0 = now), and what it saw. */
     double changed;
     int64_t version, own_changes; /* of a file */
 };

@@ -8,6 +8,7 @@
  *     study (1 row)      options as canonical JSON, their digest, the data set's digest, the seed
  *     work               baseline, candidates 0.., and the final trainings: one row each
  *     epoch              accuracy by epoch of each work item
+ *     changes            counts changes and deletions of items, for who reads what has changed
  *     answer             what a program answered when it was asked for proposals, by generation
  *
  * Life of a work item:
@@ -29,9 +30,10 @@
  * machine that no longer exists.
  *
  * Synchronisation: WAL with synchronous=FULL, so that a finished item survives a power cut once
- * kas_store_finish has returned; renewals and epochs are written with synchronous=NORMAL, because
- * losing them only costs a repetition.  On a network file system, where WAL does not work, the
- * store uses a rollback journal and holds an exclusive lock: one supervisor at a time.
+ * kas_store_finish has returned; renewals, epochs and claims of candidates are written with
+ * synchronous=NORMAL, because losing them only costs a repetition.  On a network file system, where
+ * WAL does not work, the store uses a rollback journal and holds an exclusive lock: one supervisor
+ * at a time.
  *
  * A PostgreSQL server commits everything with full durability. When the connection is lost, the
  * store connects again for a minute (KAS_STORE_PATIENCE: seconds) and repeats what it was doing;
@@ -85,8 +87,8 @@ void kas_store_close(kas_store *store); /* NULL is allowed */
 
 /* Lets a process that waits for work sleep until there is some. The descriptor can be read when the
  * store may have changed; -1 for a file. kas_store_changed returns whether it may have changed
- * since the last call: that another process or this one has changed it, or that some time has passed
- * (five seconds, of a file one), because a lease ends silently. */
+ * since the last call: that another process or this one has changed it, or that some time has
+ * passed (five seconds, of a file one), because a lease ends silently. */
 int kas_store_descriptor(const kas_store *store);
 bool kas_store_changed(kas_store *store);
 /* Says that the process is to end soon: from now on a server that does not answer, or a connection

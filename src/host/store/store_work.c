@@ -131,8 +131,8 @@ static kas_status claim(kas_store *store, const wanted *want, const char *owner,
 {
     *out = (kas_work){0};
     *found = false;
-    /* A power cut that takes the claim of a candidate from a file takes the claimant too. The attempts
-     * of other items may have given their names to files. */
+    /* A power cut that takes the claim of a candidate from a file takes the claimant too. The
+     * attempts of other items may have given their names to files. */
     KAS_TRY(kas_sql_durable(store, store->exclusive || want->kind != KAS_WORK_CANDIDATE));
     KAS_TRY(kas_store_void_leases(store));
     const kas_status status = claim_once(store, want, owner, seconds, out, found);

@@ -3,8 +3,8 @@
 #ifndef KAS_STORE_TABLES_H
 #define KAS_STORE_TABLES_H
 
-/* Of an item that can be claimed, now or when its lease has ended: SQLite finds the index of them by
- * these very words. */
+/* Of an item that can be claimed, now or when its lease has ended: SQLite finds the index of them
+ * by these very words. */
 #define KAS_WORK_OPEN "state IN ('queued', 'running')"
 
 #define KAS_CODE_VERSION_COLUMN " code_version TEXT NOT NULL DEFAULT ''"
