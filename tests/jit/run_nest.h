@@ -65,7 +65,7 @@ static int64_t index_value(kas_ix ix)
 static double loaded(const kas_nest *nest, kas_ex e)
 {
     const kas_ex_node *n = kas_ex_get(&ir, e);
-    const kas_box *box = kas_nest_box_of(nest, e);
+    const kas_shared_box *box = kas_nest_box_of(nest, e);
     if (!box)
         return memory[n->tensor][index_value(n->ix)];
     at[nest->first_lane] = at[nest->lane] / nest->lanes * nest->lanes;

@@ -23,7 +23,7 @@ static void name_first(kas_emitter *e)
 static void fill(kas_emitter *e, int number)
 {
     const kas_nest *n = e->nest;
-    const kas_box *box = &n->box[number];
+    const kas_shared_box *box = &n->box[number];
     const kas_ex_node *load = kas_ex_get(e->ir, box->load);
     const bool real = kas_emit_is_real(e, load->tensor);
     int name[KAS_BOX_DIMS];
@@ -58,7 +58,7 @@ static void fill(kas_emitter *e, int number)
 static void fill_pads(kas_emitter *e, int number)
 {
     const kas_nest *n = e->nest;
-    const kas_box *box = &n->box[number];
+    const kas_shared_box *box = &n->box[number];
     if (box->pads == 0)
         return;
     kas_emit_line(e, "KAS_FILL (r%d, c%d, %lld, %lld, %u) {", number, number, (long long)box->pads,
@@ -86,7 +86,7 @@ void kas_emit_fill_boxes(kas_emitter *e)
 
 bool kas_emit_put_boxed(kas_emitter *e, kas_ex x)
 {
-    const kas_box *box = e->filled ? kas_nest_box_of(e->nest, x) : NULL;
+    const kas_shared_box *box = e->filled ? kas_nest_box_of(e->nest, x) : NULL;
     if (!box)
         return false;
     kas_buf_printf(e->out, "box%d[", (int)(box - e->nest->box));

@@ -261,7 +261,7 @@ static int64_t lay_out(boxing *b, int padded, int64_t pad)
 }
 
 /* Chooses where elements that nobody reads keep the banks apart. */
-static void choose_steps(boxing *b, kas_box *box)
+static void choose_steps(boxing *b, kas_shared_box *box)
 {
     static const int64_t pads[PADS] = {0, 1, 2, 4, 8};
     int best_dim = -1;
@@ -290,7 +290,7 @@ static void choose_steps(boxing *b, kas_box *box)
 /* ---- boxes ----------------------------------------------------------------------------------- */
 
 /* Returns how many turns the banks need for what a warp copies: KAS_FILL of tile.h. */
-static int waves_to_fill(const boxing *b, const kas_box *box)
+static int waves_to_fill(const boxing *b, const kas_shared_box *box)
 {
     const int64_t threads = (int64_t)b->nest->block[0] * b->nest->block[1],
                   cols = b->ir->var_size[box->dim[0]], side = cols < threads ? cols : threads;
@@ -302,7 +302,7 @@ static int waves_to_fill(const boxing *b, const kas_box *box)
 
 /* Sets the indices of a box, and the loops that fill it: dims that are neighbours in memory and in
  * the array are one. */
-static void set_box(boxing *b, kas_ix ix, kas_box *box)
+static void set_box(boxing *b, kas_ix ix, kas_shared_box *box)
 {
     kas_ir *ir = b->ir;
     const kas_range r = kas_ix_range(ir, ix);
@@ -355,8 +355,8 @@ static void see_load(void *context, kas_ex e, const kas_ex_node *node)
         kas_ix_range(b->ir, node->ix).high > INT32_MAX / 2 || !is_apart(b, node->ix, size) ||
         !find_dims(b, node->ix))
         return;
-    kas_box *box = &n->box[n->boxes];
-    *box = (kas_box){.load = e};
+    kas_shared_box *box = &n->box[n->boxes];
+    *box = (kas_shared_box){.load = e};
     choose_steps(b, box);
     if (b->bytes + 4 * box->elements > SHARED_BYTES)
         return;
@@ -442,7 +442,7 @@ kas_status kas_nest_list_boxes(kas_ir *ir, kas_nest *nest, int loop)
     return status == KAS_OK ? ir->status : status;
 }
 
-const kas_box *kas_nest_box_of(const kas_nest *nest, kas_ex load)
+const kas_shared_box *kas_nest_box_of(const kas_nest *nest, kas_ex load)
 {
     for (int i = 0; i < nest->boxes; i++)
         if (nest->box[i].load == load)
@@ -450,7 +450,7 @@ const kas_box *kas_nest_box_of(const kas_nest *nest, kas_ex load)
     return NULL;
 }
 
-double kas_box_turns(const kas_ir *ir, const kas_nest *nest, const kas_box *box)
+double kas_box_turns(const kas_ir *ir, const kas_nest *nest, const kas_shared_box *box)
 {
     const double threads = (double)nest->block[0] * nest->block[1];
     const double columns = (double)ir->var_size[box->dim[0]], side = fmin(columns, threads);
@@ -460,7 +460,7 @@ double kas_box_turns(const kas_ir *ir, const kas_nest *nest, const kas_box *box)
     return turns + ceil((double)(box->pads * box->pad) / threads);
 }
 
-double kas_box_bytes(const kas_ir *ir, const kas_box *box)
+double kas_box_bytes(const kas_ir *ir, const kas_shared_box *box)
 {
     const int tensor = kas_ex_get(ir, box->load)->tensor;
     const double run = (double)box->run * (double)kas_dtype_size(ir->tensor[tensor].dtype);

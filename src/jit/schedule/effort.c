@@ -236,7 +236,7 @@ static void access_apart(counter *c, kas_ix ix, double n, size_t size, access_ki
 
 /* Adds the accesses of all lanes at an index. `box`: where they find their values, or NULL. */
 static void access(counter *c, uint64_t mask, kas_ix ix, size_t size, double share,
-                   access_kind kind, const kas_box *box)
+                   access_kind kind, const kas_shared_box *box)
 {
     const double n = share * computed(c, mask) * unshared(c, ix);
     compute_index(c, ix, share, kind == PICKED);

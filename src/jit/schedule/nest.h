@@ -55,9 +55,9 @@ kas_status kas_nest_list_tiles(kas_ir *ir, kas_nest *nest);
  * be none (boxes.c). All loops of the nest have their place. */
 kas_status kas_nest_list_boxes(kas_ir *ir, kas_nest *nest, int loop);
 /* Returns how often a thread turns to fill an array. */
-double kas_box_turns(const kas_ir *ir, const kas_nest *nest, const kas_box *box);
+double kas_box_turns(const kas_ir *ir, const kas_nest *nest, const kas_shared_box *box);
 /* Returns the bytes of the sectors from which an array is filled. */
-double kas_box_bytes(const kas_ir *ir, const kas_box *box);
+double kas_box_bytes(const kas_ir *ir, const kas_shared_box *box);
 /* Returns the value of a sum where variable `lane` has this value and all others are 0. */
 int64_t kas_ix_sum_at(const kas_ir *ir, const kas_ix_sum *sum, int lane, int64_t value);
 

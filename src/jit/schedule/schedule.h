@@ -32,7 +32,7 @@ typedef struct kas_tile {
 } kas_tile;
 
 /* What the lanes of a GPU's block read by one load, as an array in shared memory (boxes.c). */
-typedef struct kas_box {
+typedef struct kas_shared_box {
     kas_ex load;
     kas_ix place;                /* in the array, of what a lane reads */
     kas_ix from;                 /* flat address of the element that turns of all `dim` name */
@@ -43,7 +43,7 @@ typedef struct kas_box {
     int64_t run;                 /* neighbours in memory that are copied together */
     /* Turns that the banks need for what the lanes of a warp read, and for what they copy */
     double waves, fill_waves;
-} kas_box;
+} kas_shared_box;
 
 /* A test of a pixel's place: low <= ix <= high (inside.c). */
 typedef struct kas_inside {
@@ -91,7 +91,7 @@ typedef struct kas_nest {
     /* On a GPU: arrays of a block, filled in front of its rows, or in each turn of the reductions
      * around `boxed`, a reduction around the lanes */
     int boxes, boxed; /* boxed: -1 in front of the rows */
-    kas_box box[KAS_BOXES];
+    kas_shared_box box[KAS_BOXES];
     int first_lane,
         first_row;      /* variables: the first of the block, or of those that run together */
     double fills;       /* how often a block fills its arrays */
@@ -140,7 +140,7 @@ bool kas_atom_has_lane(const kas_ir *ir, const kas_atom *atom, int lane);
 void kas_nest_order_taps(const kas_ir *ir, const kas_nest *nest, kas_ex body, int *var, int vars);
 
 /* Returns the array in which lanes of a GPU find a load, or NULL (boxes.c). */
-const kas_box *kas_nest_box_of(const kas_nest *nest, kas_ex load);
+const kas_shared_box *kas_nest_box_of(const kas_nest *nest, kas_ex load);
 
 /* Calls `see` for each index expression of the kernel, once for each place where it stands. */
 typedef void kas_ix_visitor(void *context, const kas_ex_node *node, kas_ix ix);

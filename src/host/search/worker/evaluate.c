@@ -222,9 +222,9 @@ static kas_status time_in_turns(run *r, int turns, double most_seconds)
 static bool is_tuned(const run *r)
 {
     const int whose = r->mine->shared->options.tune;
-    return r->replacement &&
-           (whose == KAS_TUNE_ALL ||
-            (whose == KAS_TUNE_FRONTIER && (r->task->kind == KAS_WORK_TURNS || is_final(r->task))));
+    return r->replacement && (whose == KAS_TUNE_ALL ||
+                              (whose == KAS_TUNE_FRONTIER && (r->task->kind == KAS_WORK_TURNS ||
+                                                              kas_work_is_final(r->task->kind))));
 }
 
 /* Searches the schedules of the inference's launches, or takes those that the study has, and lowers
