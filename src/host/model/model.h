@@ -55,7 +55,7 @@ typedef struct kas_model_options {
     int ranks;        /* of the group; for planning memory without one; 0 = 1 */
     bool sync_batch_norm;
     bool shard_optimiser; /* each rank has the moments of its share of the parameters only */
-    const char *tuned; /* of programs: a folder of tuned schedules (jit/tuned.h); NULL: none */
+    const char *tuned;    /* of programs: a folder of tuned schedules (jit/tuned.h); NULL: none */
 } kas_model_options;
 
 /* Lowers `replacement` for models of these options (their programs are not read) on `device`, an

@@ -87,5 +87,7 @@ kas_status kas_supervisor_ending(kas_supervisor *s)
                  left, candidates, reason);
         kas_supervisor_emit(s, KAS_EVENT_NOTE, NULL, text);
     }
-    return !s->options->search->finalists || end.answer || kas_finals_answer(s->list, s->count) ? KAS_OK : no_answer(s, &end);
+    return !s->options->search->finalists || end.answer || kas_finals_answer(s->list, s->count)
+               ? KAS_OK
+               : no_answer(s, &end);
 }
