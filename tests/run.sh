@@ -17,11 +17,12 @@ slow=' ptx test_builtin search_ahead test_rows peer_resnet20_device search searc
 # A program's name, and the command that runs it: an item is a program, cuda-sim:PROGRAM (on the stand-in for NVIDIA's
 # libraries), ptx:PROGRAM (the same, and PTX is executed), ptx-own:PROGRAM (without the libraries), or a script.
 name_of() { # item
-    local file=${1##*/}
+    local path=${1#*:}
+    path=${path#./}
+    path=${path#*tests/} # programs of different folders may have the same file name
     case $1 in
-    *:*) echo "${1%%:*}/$file" ;;
-    *.sh) echo "e2e/${file%.sh}" ;;
-    *) echo "$file" ;;
+    *:*) echo "${1%%:*}/$path" ;;
+    *) echo "${path%.sh}" ;;
     esac
 }
 # The stand-in of tests/cuda_sim would take its time over plans, whose choice test_cuda_tuning looks at.
@@ -80,6 +81,7 @@ run_one() { # item
     local name log pid rc TIMEFORMAT='%R %U %S' seconds user system
     name=$(name_of "$1")
     log=$build/log/$name.log
+    mkdir -p "${log%/*}"
     set_command "$1"
     set -m
     for _ in 1 2; do
@@ -111,7 +113,6 @@ e2e=1 ptx=0
 [ "${1:-}" = --ptx ] && { ptx=1; shift; }
 build=$1
 shift
-mkdir -p "$build"/log/{e2e,cuda-sim,ptx,ptx-own}
 items=("$@")
 # The tests of the devices once more on the CUDA device, with the stand-in for NVIDIA's libraries.
 if [ -z "${DEVICE:-}" ] && [ -f "$(simulator)" ]; then

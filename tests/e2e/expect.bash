@@ -51,9 +51,10 @@ drop_server() {
     rm -rf "$dir" "${server%/pg}"
 }
 
-# The processes that a process has started; without pgrep, which small systems lack.
+# The processes that a process has started; without pgrep, which small systems lack. cat, because awk ends at the first process that
+# has gone meanwhile.
 children() { # pid
-    awk -v parent="$1" '{ pid = $1; sub(/^.*\) /, ""); if ($2 == parent) print pid }' /proc/[0-9]*/stat 2>/dev/null || true
+    cat /proc/[0-9]*/stat 2>/dev/null | awk -v parent="$1" '{ pid = $1; sub(/^.*\) /, ""); if ($2 == parent) print pid }'
 }
 
 # Of a study, what must not depend on kills or on the number of workers.

@@ -53,16 +53,19 @@ run '0 passed, 0 failed, 1 skipped' b
 [ $rc != 0 ] || fail "a run in which nothing passed ends well"
 echo "ok: exit codes"
 
-# Side by side, as JOBS or make asks: each waits for the other. One at a time, the one that took longest comes first.
+# Side by side, as JOBS or make asks: each waits for the other, and both have one file name. One at a time, the one that took longest
+# comes first.
+mkdir left right
 for name in left right; do
     other=$([ $name = left ] && echo right || echo left)
-    program $name ": >here.$name" "while [ ! -e here.$other ]; do sleep 0.02; done" 'echo "ok: met"'
+    program $name/meet ": >here.$name" "while [ ! -e here.$other ]; do sleep 0.02; done" 'echo "ok: met"'
 done
-JOBS=2 run '2 passed, 0 failed, 0 skipped' --no-e2e b ./left ./right
+JOBS=2 run '2 passed, 0 failed, 0 skipped' --no-e2e b ./left/meet ./right/meet
+[ -s b/log/left/meet.log ] && [ -s b/log/right/meet.log ] || fail "programs of one name share a log"
 rm here.*
-MAKEFLAGS=' -j2 --jobserver-auth=3,4' run '2 passed, 0 failed, 0 skipped' --no-e2e b ./left ./right
+MAKEFLAGS=' -j2 --jobserver-auth=3,4' run '2 passed, 0 failed, 0 skipped' --no-e2e b ./left/meet ./right/meet
 program quick 'echo "ok: quick"'
-echo '1 0 0 7.5 0' >b/log/left.result
-JOBS=1 run '2 passed, 0 failed, 0 skipped' --no-e2e b ./quick ./left
-head -n 1 out | grep -q '^ok      left' || { cat out; fail "not the longest first"; }
+echo '1 0 0 7.5 0' >b/log/left/meet.result
+JOBS=1 run '2 passed, 0 failed, 0 skipped' --no-e2e b ./quick ./left/meet
+head -n 1 out | grep -q '^ok      left/meet' || { cat out; fail "not the longest first"; }
 echo "ok: side by side, and the longest first"
