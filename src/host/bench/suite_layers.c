@@ -1,10 +1,10 @@
 /* How near does every layer come to the limits of the machine?
  *
  * It measures each distinct convolution of a network by the library and, in its place, each kernel
- * of a folder that fits there, in inference and training, and compares them with their floor (predict/machine.h):
- * every tensor moved once in a pass, every multiply-add done once. A kernel and the convolution
- * that it replaces are timed in turns, and the ratio is that of adjacent runs. The default network
- * is ResNet-34, whose layers are those of NAS-PTE's and Canvas' figures.
+ * of a folder that fits there, in inference and training, and compares them with their floor
+ * (predict/machine.h): every tensor moved once in a pass, every multiply-add done once. A kernel
+ * and the convolution that it replaces are timed in turns, and the ratio is that of adjacent runs.
+ * The default network is ResNet-34, whose layers are those of NAS-PTE's and Canvas' figures.
  *
  * The time of a kernel is that of its program, without the average pool that takes a stride. */
 #include <stdio.h>

@@ -23,14 +23,15 @@
  * fails, the checker finds how far rounding alone moves the reference: the reference runs
  * KAS_AGREE_SAMPLES times again with every node's value and gradient rounded to float32, up or down
  * at random (kas_reference_round); while that does not explain the error, as many times again, up
- * to KAS_AGREE_MOST_SAMPLES, because few of the roundings turn one near tie of a maximum over. An error of at most KAS_AGREE_MARGIN times the largest movement,
- * in the maximum and in the root mean square over the tensor, is what float32 can be expected to
- * do, and the kernel is called ill-conditioned at this target. The margin is needed because a node
- * rounds once in the reference and many times on a device: exp and division are good to 1 to 4
- * units in the last place, and a sum of n terms that cancel rounds n partial sums, which moves it
- * by some root of n times what rounding the terms does. (The first such kernel was a scale in front
- * of a norm, whose gradient is 0 but for the norm's eps: 3.8 times the movement in the maximum,
- * over 4 in the root mean square. Kernels met before it had 0.1 to 1.2.)
+ * to KAS_AGREE_MOST_SAMPLES, because few of the roundings turn one near tie of a maximum over. An
+ * error of at most KAS_AGREE_MARGIN times the largest movement, in the maximum and in the root mean
+ * square over the tensor, is what float32 can be expected to do, and the kernel is called
+ * ill-conditioned at this target. The margin is needed because a node rounds once in the reference
+ * and many times on a device: exp and division are good to 1 to 4 units in the last place, and a
+ * sum of n terms that cancel rounds n partial sums, which moves it by some root of n times what
+ * rounding the terms does. (The first such kernel was a scale in front of a norm, whose gradient is
+ * 0 but for the norm's eps: 3.8 times the movement in the maximum, over 4 in the root mean square.
+ * Kernels met before it had 0.1 to 1.2.)
  *
  * So that this hides no wrong kernel, it is done only after failures, and by tensor. An error above
  * KAS_AGREE_MOST of the tensor's scale makes no kernel ill-conditioned. Rounding must explain the

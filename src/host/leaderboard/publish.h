@@ -14,7 +14,8 @@ kas_status kas_publish_kernel(const kas_work *work, const char *path);
 /* Appends the text of that file. */
 kas_status kas_publish_kernel_text(const kas_work *work, kas_buf *out);
 
-/* Writes these files; of a study that wants no finalists those of kernels alone. Fails with KAS_STORE when the final trainings are missing. */
+/* Writes these files; of a study that wants no finalists those of kernels alone. Fails with
+ * KAS_STORE when the final trainings are missing. */
 kas_status kas_publish_best(const char *study, kas_store *store, const kas_search_options *options,
                             const char *dataset, const kas_problem *problem);
 

@@ -1,9 +1,11 @@
-/* Final trainings that several workers share: each is a rank (docs/parallel.md). The first worker has
- * rank 0, the item and its lease; what the others report only says that they live and how they ended.
+/* Final trainings that several workers share: each is a rank (docs/parallel.md). The first worker
+ * has rank 0, the item and its lease; what the others report only says that they live and how they
+ * ended.
  *
  * When one rank ends, the others end too: the group tells them, and whoever has not ended after ten
- * seconds, or half the time that a worker may be silent, is killed. Whatever ended them, the item goes on from its checkpoint, as after any fault of
- * the machine; only a result of its own, such as too little memory on one rank, ends it. */
+ * seconds, or half the time that a worker may be silent, is killed. Whatever ended them, the item
+ * goes on from its checkpoint, as after any fault of the machine; only a result of its own, such as
+ * too little memory on one rank, ends it. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -145,8 +147,9 @@ static void end_others(kas_supervisor *s, kas_item *lead)
         lead->end_by = kas_supervisor_listened(s) + fmin(MOST_GRACE, s->options->hang_seconds / 2);
 }
 
-/* Keeps the result that decides about the item: that of rank 0, but when the ranks failed because one
- * of them did, that one's. A rank that another one has failed reports a fault of the machine. */
+/* Keeps the result that decides about the item: that of rank 0, but when the ranks failed because
+ * one of them did, that one's. A rank that another one has failed reports a fault of the machine.
+ */
 static kas_status keep(kas_item *lead, const kas_item *item, kas_work_state state,
                        const cJSON *result)
 {
