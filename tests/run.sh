@@ -65,7 +65,8 @@ judge() { # exit-code seconds log
         state=SKIPPED passed=0 skipped=1 why=$(tail -n 1 "$3" | sed 's/^\(SKIPPED: *\)*//')
     elif [ "$1" != 0 ]; then
         failed=$(summed_up FAILED "$3") why="$failed failed"
-        [ "$failed" -gt 0 ] || { failed=1 why="exit code $1"; }
+        [ "$failed" -gt 0 ] || { failed=1 why=$(grep -m 1 '^FAILED: ' "$3" | sed 's/^FAILED: //'); }
+        [ -n "$why" ] || why="exit code $1"
         [ "$1" -le 128 ] || why="ended by signal $(kill -l "$1" 2>/dev/null || echo "$1")"
         [ "${2%.*}" -lt "$limit" ] || why="still running after $limit s, and killed"
     elif [ $((passed + skipped)) = 0 ]; then

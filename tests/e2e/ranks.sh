@@ -112,7 +112,7 @@ three_of() { # pid: a process that ends meanwhile may cut the list short
 ends() { # what rank signal
     local what=$1 seconds=$SECONDS rank pids=()
     "$kas" train --net "$dir/net.json" --dataset "$dir/s.h5" --batch 16 --threads 1 --device cpu --ranks 3 --batch 15 --epochs 3000 \
-        --rank-timeout 2 >"$dir/out" 2>"$dir/err" &
+        --rank-timeout 5 >"$dir/out" 2>"$dir/err" &
     local pid=$!
     await "ranks" three_of $pid
     [ "$what" = starting ] || await "an epoch" grep -q "epoch " "$dir/out"
@@ -140,21 +140,21 @@ expect 2 'as many GPUs as ranks' "$kas" train --net "$dir/net.json" --dataset "$
 
 # One call of NCCL fails, hangs or is late on one rank.
 [ "$devices" = "cpu cuda" ] || { echo "ok: ranks"; exit 0; }
-planted() { # exit-code call:nth:code:kind
+planted() { # exit-code call:nth:code:kind [seconds]: the time allowed, which is short where nothing else ends the ranks
     rm -f "$dir/once"
     rc=0
-    KAS_SIM_FAIL=$2 KAS_SIM_FAIL_ONCE=$dir/once train planted --device cuda --ranks 2 --epochs 1 --rank-timeout 3 >/dev/null || rc=$?
+    KAS_SIM_FAIL=$2 KAS_SIM_FAIL_ONCE=$dir/once train planted --device cuda --ranks 2 --epochs 1 --rank-timeout ${3:-100} >/dev/null || rc=$?
     [ $rc = "$1" ] || { cat "$dir/planted.err"; fail "$2: exit code $rc"; }
-    [ -e "$dir/once" ] || fail "$2: the call was never made"
+    [ -e "$dir/once" ] || { cat "$dir/planted.err"; fail "$2: the call was never made"; }
     no_rest "$2"
 }
-planted 5 ncclGetUniqueId:1:0:once
-planted 5 ncclCommInitRankConfig:1:0:once
+planted 5 ncclGetUniqueId:1:0:once 5
+planted 5 ncclCommInitRankConfig:1:0:once 5
 planted 5 ncclAllReduce:9:0:once
 planted 5 ncclAllGather:2:0:once
 planted 5 ncclCommGetAsyncError:12:6:once
-planted 5 ncclCommGetAsyncError:12:7:once # an exchange that NCCL is busy with for ever
+planted 5 ncclCommGetAsyncError:12:7:once 5 # an exchange that NCCL is busy with for ever
 [ "$(grep 'error:' "$dir/planted.err" | grep -vc 'failed first')" = 2 ] || { cat "$dir/planted.err"; fail "a rank had to be killed"; } # both say why
 planted 0 ncclAllReduce:3:300:delay
-planted 5 ncclAllReduce:9:0:hang
+planted 5 ncclAllReduce:9:0:hang 5
 echo "ok: ranks"
