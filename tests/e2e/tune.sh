@@ -32,7 +32,7 @@ train ''
 if grep -q 'that were tuned' "$dir/out" "$dir/err"; then fail "tuned without --tuned"; fi
 expect 2 '--tuned is about kernels' "$kas" train --net resnet20 --dataset "$dir/s.h5" --tuned
 expect 0 'generated launches have schedules that were tuned' "$kas" export kernels/canvas_kernel_b.json --net resnet20 --input 3x8x8 -o "$dir/x" --device cpu --tuned
-expect 0 'with tuned schedules' "$kas" bench layers --kernel kernels/canvas_kernel_b.json --net resnet20 --input 3x8x8 --repeats 1 --device cpu --threads 1 --tuned
+expect 0 ' launches with tuned schedules' "$kas" bench layers --kernel kernels/canvas_kernel_b.json --net resnet20 --input 3x8x8 --repeats 1 --device cpu --threads 1 --tuned
 echo "ok: train, export, bench layers --tuned"
 
 expect 2 '--layer nowhere: no such replaced convolution' "$kas" tune kernels/canvas_kernel_b.json "${net[@]}" --layer nowhere

@@ -17,6 +17,7 @@
 #include "host/bench/step_floor.h"
 #include "host/bench/step_model.h"
 #include "host/core/log.h"
+#include "host/core/machine.h"
 #include "host/net/targets.h"
 #include "host/predict/keep.h"
 #include "jit/tuned.h"
@@ -38,7 +39,8 @@ typedef struct subject {
     kas_device *device;
     kas_machine machine;
     int batch, repeats;
-    char tuned[4096]; /* folder, with o->tuned */
+    char tuned[4096];   /* folder, with o->tuned */
+    int tuned_launches; /* of all programs */
     kas_net *net;
     kas_target *target;
     int targets;
@@ -54,7 +56,7 @@ typedef struct subject {
 typedef struct figure {
     const shape *shape;
     const char *kernel; /* NULL: the convolution */
-    int phase;
+    int phase, tuned_launches;
     double floor_bytes, floor_flops;
     kas_samples seconds, ratio; /* ratio to the convolution's time; empty for the convolution
                                    itself */
@@ -142,6 +144,7 @@ static kas_status put_json(subject *s, figure *f, const char *layer, double shar
     kas_line_text(&out, "precision", kas_precision_names[s->o->precision]);
     kas_line_int(&out, "batch", s->batch);
     kas_line_int(&out, "repeats", f->seconds.count);
+    kas_line_int(&out, "tuned_launches", f->tuned_launches);
     kas_bench_line_spread(&out, "seconds", &f->seconds);
     kas_line_number(&out, "floor_bytes", f->floor_bytes);
     kas_line_number(&out, "floor_flops", f->floor_flops);
@@ -243,18 +246,19 @@ static kas_status build(subject *s, placed *p)
             const kas_linear_policy policy =
                 kas_linear_policy_of(kas_device_get_info(s->device)->arch);
             snprintf(prefix, sizeof prefix, "k%d", number);
-            const kas_program_options options = {
-                .batch = s->batch,
-                .training = modes[phase] == KAS_TAPE_TRAIN,
-                .dtype = kas_precision_dtype(s->o->precision),
-                .tf32 = s->o->precision == KAS_PRECISION_TF32,
-                .linear_policy = policy,
-                .piece_bytes = kas_piece_bytes(policy, kas_device_get_info(s->device)->threads),
-                .prefix = prefix,
-                .tuned = s->o->tuned ? s->tuned : NULL};
+            const kas_program_options options = {.batch = s->batch,
+                                                 .training = modes[phase] == KAS_TAPE_TRAIN,
+                                                 .dtype = kas_precision_dtype(s->o->precision),
+                                                 .tf32 = s->o->precision == KAS_PRECISION_TF32,
+                                                 .linear_policy = policy,
+                                                 .piece_bytes =
+                                                     kas_piece_bytes(policy, kas_cores()),
+                                                 .prefix = prefix,
+                                                 .tuned = s->o->tuned ? s->tuned : NULL};
             KAS_TRY(kas_program_build(kas_replacement_kernel(&p->kernel, t), &s->target[t],
                                       &p->kernel.solution.binding[t], &options,
                                       &p->program[number]));
+            s->tuned_launches += p->program[number]->tuned;
         }
     }
     return KAS_OK;
@@ -287,7 +291,10 @@ static kas_status take_turns(subject *s, placed *p, int number, kas_bench_convs 
 static kas_status measure_kernel(subject *s, placed *p, int i, int phase)
 {
     const shape *shape = p->shape[i];
-    figure f = {.shape = shape, .kernel = p->name, .phase = phase};
+    figure f = {.shape = shape,
+                .kernel = p->name,
+                .phase = phase,
+                .tuned_launches = p->program[PHASES * i + phase]->tuned};
     kas_bench_convs *conv = NULL;
     kas_cost cost;
     kas_status status = KAS_OK;
@@ -379,14 +386,15 @@ static kas_status run_subject(subject *s)
 
 static kas_status put_table(subject *s)
 {
-    char title[256];
+    char title[256], tuned[64] = "";
+    if (s->o->tuned)
+        snprintf(tuned, sizeof tuned, ", %d launches with tuned schedules", s->tuned_launches);
     snprintf(
         title, sizeof title,
         "layers: %s at batch %d in %s%s; floor: %.1f GB/s, %.1f GFLOP/s (a multiply-add is one), "
         "measured in this run",
-        s->net->name, s->batch, kas_precision_names[s->o->precision],
-        s->o->tuned ? ", with tuned schedules" : "", s->machine.memory_bandwidth / 1e9,
-        s->machine.rate[s->o->precision] / 1e9);
+        s->net->name, s->batch, kas_precision_names[s->o->precision], tuned,
+        s->machine.memory_bandwidth / 1e9, s->machine.rate[s->o->precision] / 1e9);
     KAS_TRY(kas_bench_table_put(s->table, title, s->sink));
     if (s->sink->json)
         return KAS_OK;
