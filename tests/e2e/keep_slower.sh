@@ -42,6 +42,7 @@ sim=${KAS_SIM_LIBRARY:-$PWD/build/tests/libkas_cuda_sim.so}
 if [ -f "$sim" ]; then
     export KAS_CUDA_LIBS=$sim
     expect 0 'slower on cpu: ' "$kas" train $run --kernel $kernel --keep-slower --dry-run
+    expect 2 'slower on cpu: ' "$kas" tune $kernel $net --device cpu --keep-slower --layer nowhere
     expect 3 '--keep-slower on a100: no layer is replaced' "$kas" train ${run/--device cpu/--device cuda} --kernel $kernel --keep-slower --dry-run
     unset KAS_CUDA_LIBS
 else

@@ -169,8 +169,7 @@ static kas_status open_session(tune_command *o, session *s)
     const kas_status status =
         kas_cli_fit(&o->net, o->path, s->net, s->targets, s->count, &kernels, &s->fit);
     kas_assignment_free(&kernels);
-    if (status != KAS_OK)
-        return kas_fail_context(KAS_BAD_INPUT, "%s does not fit %s", o->path, s->net->file);
+    KAS_TRY(status);
     KAS_TRY(kas_device_open(o->device, o->common.threads, &s->device));
     KAS_TRY(kas_tuned_folder(kas_device_get_info(s->device), s->folder));
     o->tune.folder = s->folder;
@@ -240,6 +239,7 @@ static kas_status run(int argc, char **argv)
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
     if (done)
         return KAS_OK;
+    kas_cli_keep_on_device(&o.net, o.device, o.common.threads);
     const kas_status status = tune(&o, &s);
     kas_programs_free(&s.programs);
     kas_replacement_free(&s.fit);
