@@ -47,10 +47,9 @@ kas_status kas_tune_stand_make(kas_device *device, const kas_machine *machine,
     out->memory = calloc((size_t)program->buffers + 1, sizeof *out->memory);
     if (!out->memory)
         return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was tuned");
-    for (int i = 0; i < program->buffers; i++) {
+    out->buffers = program->buffers;
+    for (int i = 0; i < program->buffers; i++)
         KAS_TRY(fill(out, &program->buffer[i], &rng, &out->memory[i]));
-        out->buffers++;
-    }
     KAS_TRY(make_sweep(out, machine->outer_bytes));
     return kas_timer_create(device, &out->timer);
 }

@@ -14,7 +14,8 @@ typedef struct kas_tune_stand {
     kas_plan *sweep; /* reads it, so that the caches hold nothing else */
 } kas_tune_stand;
 
-/* Fills memory for a program's buffers with normal numbers. All versions have the same buffers. */
+/* Fills memory for a program's buffers with normal numbers. All versions have the same buffers.
+ * After a failure, too, kas_tune_stand_free frees *out. */
 kas_status kas_tune_stand_make(kas_device *device, const kas_machine *machine,
                                const kas_program *program, uint64_t seed, kas_tune_stand *out);
 void kas_tune_stand_free(kas_tune_stand *stand);
@@ -30,8 +31,9 @@ typedef struct kas_tune_ratio {
     double low, ratio, high; /* second by first: 10th percentile, median, 90th */
 } kas_tune_ratio;
 
-/* Times version[0] and version[1] in turns, `rounds` times; once where the second is hopelessly slow. `repeats`: launches of a timing, which
- * find their data in the caches; 0: one launch, which finds nothing there. */
+/* Times version[0] and version[1] in turns, `rounds` times, or once where the second takes three
+ * times as long. `repeats`: launches of a timing, which find their data in the caches; 0: one
+ * launch, which finds nothing there. */
 kas_status kas_tune_in_turns(const kas_tune_stand *stand, const kas_tune_version version[2],
                              int repeats, int rounds, kas_tune_ratio *out);
 

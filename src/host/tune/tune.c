@@ -29,10 +29,12 @@ typedef struct trial {
 
 /* The search of one launch. */
 typedef struct search {
-    bool open;             /* it is searched: it is a launch, and nothing is known of it */
-    trial trial[VERSIONS]; /* those that are timed, by version; the first is the default */
-    int best;              /* the fastest version so far */
-    double ratio;          /* of its time by the default's */
+    bool open; /* it is searched: it is a launch, and nothing is known of it */
+    /* The schedules that are timed, by version, the default first; of a known launch trial[0] is the
+     * schedule that was kept */
+    trial trial[VERSIONS];
+    int best;     /* the fastest version so far */
+    double ratio; /* of its time by the default's */
     bool warned;
 } search;
 
@@ -317,12 +319,13 @@ static kas_status open_search(tuner *t, bool *any)
             (p->epilogues > 0 && i == p->written_by))
             continue;
         snprintf(launch->name, sizeof launch->name, "%s", name_of(p, i));
-        char *steps = NULL;
-        KAS_TRY(kas_tune_find(t->options, launch_of(p, i)->record, launch, &steps));
+        trial *usual = &s->trial[0];
+        KAS_TRY(kas_tune_find(t->options, launch_of(p, i)->record, launch, &usual->steps));
         s->open = !launch->known;
         s->ratio = 1;
-        s->trial[0] = (trial){s->open ? steps_of(p, launch->name) : steps,
-                              predict(t, launch_of(p, i)).seconds};
+        if (s->open)
+            usual->steps = steps_of(p, launch->name);
+        usual->predicted = predict(t, launch_of(p, i)).seconds;
         *any |= s->open;
     }
     return kas_buf_status(&t->head);

@@ -22,7 +22,7 @@
 #include "host/predict/machine.h"
 #include "jit/programs.h"
 
-enum { KAS_TUNE_TRIALS = 192 /* that a user gets who says nothing */ };
+enum { KAS_TUNE_TRIALS = 192 /* by default */ };
 
 typedef struct kas_tune_options {
     int trials; /* schedules of a launch that the model ranks */

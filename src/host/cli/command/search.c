@@ -414,6 +414,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 /* ---- a search that trains nothing ------------------------------------------------------------ */
 
+enum { MOST_GROUPS = 8 };
+
 static const struct argp_option *option_of(const struct argp *argp, int key)
 {
     for (const struct argp_option *o = argp->options; o->name; o++)
@@ -452,7 +454,6 @@ static error_t refuse(int key, char *arg, struct argp_state *state)
 /* Goes over the command line once more, only to see which options are given. */
 static kas_status check_effective(const struct argp *search, int argc, char **argv)
 {
-    enum { MOST_GROUPS = 8 };
     struct argp group[MOST_GROUPS];
     struct argp_child children[MOST_GROUPS + 1] = {{0}};
     struct argp root = *search;
@@ -486,6 +487,7 @@ static kas_status run(int argc, char **argv)
         {&kas_search_work_argp, 0, NULL, 0},  {kas_cli_recipe_argp(), 0, NULL, 0},
         {kas_cli_sampler_argp(), 0, NULL, 0}, {&kas_cli_common_argp, 0, NULL, 0},
         {&kas_search_lead_argp, 0, NULL, 0},  {0}};
+    _Static_assert(sizeof children / sizeof *children <= MOST_GROUPS + 1, "groups of options");
     const struct argp argp = {option_list, parse, "", doc, children, 0, 0};
     search_command c = {.objective = -1, .request = kas_search_request()};
     bool done;

@@ -1,5 +1,4 @@
 /* The latency of a work item: its forward pass in turns with that of the unmodified network. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -73,9 +72,9 @@ static kas_status tune(kas_evaluation *r, bool *go_on)
             return KAS_OK;
         const kas_status status =
             kas_tune(r->mine->device, &machine, NULL, &r->programs, p, &options, &tuned);
+        kas_slot_end_alone(r->slot);
         if (status == KAS_DEVICE_LOST || status == KAS_MACHINE)
             return status;
-        kas_slot_end_alone(r->slot);
         if (status == KAS_OK)
             kas_tuned_free(&tuned);
         else

@@ -1,8 +1,5 @@
 /* The training of a work item, and the imitation before it. */
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "host/core/file/files.h"
