@@ -27,10 +27,10 @@ struct kas_model {
     bool tf32;
     kas_group *group;
     bool sync_batch_norm;
-    size_t
-        share; /* floats of the moments that each rank has, the last one perhaps less (shard.c); 0:
-                     all ranks have all */
-    int ranks; /* with `share` */
+    /* Floats of the moments that each of the `ranks` has, the last one perhaps less (shard.c); 0: all
+     * ranks have all */
+    size_t share;
+    int ranks;
     const kas_programs *programs; /* NULL = the network as it is */
     const bool *twin;             /* NULL = the network has none */
     int twins;
@@ -38,9 +38,8 @@ struct kas_model {
     kas_tape tape[KAS_TAPE_MODES];
     kas_folds folds; /* none in a model that trains */
     kas_model_layout layout;
-    kas_model_layout
-        whole;    /* as `layout` would be without `share`: a checkpoint has its kept part */
-    char *memory; /* device */
+    kas_model_layout whole; /* `layout` as it is without `share`: a checkpoint has its kept part */
+    char *memory;           /* device */
     kas_ops *ops;
     kas_conv **conv;  /* [layers]; layers of one shape share one; NULL for other layers */
     bool *conv_owner; /* [layers] */

@@ -53,9 +53,9 @@ typedef struct kas_session {
     const char *init;  /* from the request, like may_grow, stream and read_threads */
     kas_buf from;      /* text of STUDY/from.json; empty = none */
     bool may_grow, stream, retrain;
-    bool takes_only; /* kas_session_join */
-    bool leaves_finals;
-    int role; /* kas_work_role */
+    bool takes_only;    /* kas_session_join */
+    bool leaves_finals; /* as in kas_supervisor_options */
+    int role;           /* kas_work_role */
     kas_devices devices;
     int workers, pack, ahead, read_threads;
     kas_pack packing; /* how `pack` was chosen; zeros when the user gave it or on a CPU */

@@ -1,8 +1,7 @@
 /* The files that a study keeps, so that it does not depend on those from which it began: weights to
  * begin with, kernels to begin with, the machine model, plans of the GPU's libraries, tuned
- * schedules. Internal to
- * the session. What a study has must have the digest that its options say; otherwise KAS_BAD_INPUT
- * says what to do. */
+ * schedules. Internal to the session. What a study has must have the digest that its options say;
+ * otherwise KAS_BAD_INPUT says what to do. */
 #ifndef KAS_SEARCH_SESSION_FILES_H
 #define KAS_SEARCH_SESSION_FILES_H
 

@@ -535,8 +535,8 @@ static void checkpoints_within_a_limit(void **state)
     assert_true(kas_file_exists(path[0]) && !kas_file_exists(path[1]) && kas_file_exists(path[2]));
     OK(kas_study_trim_checkpoints(study, 0, NULL, &dropped));
     assert_int_equal(dropped, 2);
-    OK(kas_file_write_atomic(path[0], "",
-                             0)); /* of a process that was killed as it began to write */
+    /* of a process that was killed as it began to write */
+    OK(kas_file_write_atomic(path[0], "", 0));
     OK(kas_study_trim_checkpoints(study, 0, NULL, &dropped));
     assert_int_equal(dropped, 1);
     OK(kas_remove_tree(study));
