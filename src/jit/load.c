@@ -138,8 +138,8 @@ static kas_status append(const loaded_pass *pass, int i, kas_plan *plan, const p
                            sizeof *args * (size_t)op->args);
 }
 
-/* Appends a pass, with the epilogue's kernel in place of operation number `written_by`; -1: there is
- * none. What adds up the pieces is launched once, behind the last of them. */
+/* Appends a pass, with the epilogue's kernel in place of operation number `written_by`; -1: there
+ * is none. What adds up the pieces is launched once, behind the last of them. */
 static kas_status append_pass(const kas_loaded *loaded, bool backward, kas_plan *plan,
                               void *const *address, int epilogue, int written_by)
 {

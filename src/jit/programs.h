@@ -29,8 +29,8 @@ typedef struct kas_programs {
 } kas_programs;
 
 /* Reads batch, training, dtype, tf32, unwritten, linear_policy, piece_bytes and tuned of `options`,
- * of which `tuned` must outlive the call only; programs without gradients get the epilogues of their
- * targets. `replacement` NULL gives no programs. */
+ * of which `tuned` must outlive the call only; programs without gradients get the epilogues of
+ * their targets. `replacement` NULL gives no programs. */
 kas_status kas_programs_build(const kas_replacement *replacement,
                               const kas_program_options *options, kas_programs *out);
 /* Builds program number p once more, with what `schedules` says of prefix, unwritten, schedules and
@@ -55,8 +55,8 @@ void kas_programs_free(kas_programs *programs);
 
 /* The number of the program of network layer `layer`; -1 when the layer is not replaced. */
 int kas_programs_of_layer(const kas_programs *programs, int layer);
-/* Whether the programs serve every gain: not so where a library writes Y in programs that were built
- * when all gains were 1. */
+/* Whether the programs serve every gain: not so where a library writes Y in programs that were
+ * built when all gains were 1. */
 bool kas_programs_take_gains(const kas_programs *programs);
 /* The gain of network layer `layer`; 1 when it is not replaced. */
 float kas_programs_gain(const kas_programs *programs, int layer);

@@ -2,10 +2,10 @@
  *
  * A record is named by what it is for: a digest of the launch's text by its default schedule, with
  * dtype and grid. So kernel, shape, images and precision are in the name, programs share records
- * where they have launches in common, and no record is ever taken for another launch. It is a schedule file
- * (schedule_file.h) with one kernel, or with none where nothing beat the default. Steps are checked
- * wherever they are read; a record that has become illegal counts as missing. Other folders include
- * this header. */
+ * where they have launches in common, and no record is ever taken for another launch. It is a
+ * schedule file (schedule_file.h) with one kernel, or with none where nothing beat the default.
+ * Steps are checked wherever they are read; a record that has become illegal counts as missing.
+ * Other folders include this header. */
 #ifndef KAS_JIT_TUNED_H
 #define KAS_JIT_TUNED_H
 
@@ -21,7 +21,8 @@ void kas_tuned_name(bool cpu, kas_dtype dtype, const kas_nest *nest, const char 
 kas_status kas_tuned_read(const char *folder, const char *name, kas_schedule_file *out,
                           bool *found);
 /* Takes the tuned schedule of a launch, where op->record has one that is better than the default:
- * *out is then the schedule, and *taken counts it. A record that has become illegal is warned of. */
+ * *out is then the schedule, and *taken counts it. A record that has become illegal is warned
+ * of. */
 kas_status kas_tuned_take(kas_ir *ir, const kas_nest *open, const char *folder,
                           const kas_operation *op, kas_schedule *out, int *taken);
 /* Writes a record: in place of one that is there, or else only where there is none, so that of

@@ -3,8 +3,8 @@
  * With a kernel, the unmodified network (A) and the one with the kernel (B) run in turn, A B A B
  * ..., in one process, and the ratio is that of adjacent runs, so that a disturbance of the machine
  * affects both. The convolutions of A alone run in the same round. The time is reported with its
- * floor (predict/machine.h), and the bytes of the plan with those of the floor (model/planned_bytes.h).
- * --passes lists the bytes of every pass, and --times its time.
+ * floor (predict/machine.h), and the bytes of the plan with those of the floor
+ * (model/planned_bytes.h). --passes lists the bytes of every pass, and --times its time.
  *
  * FLOPs: a multiply-add is one.  A training step counts as three inferences (the forward pass, the
  * gradients of data and of weights), which is exact for all convolutions except the stem. */

@@ -65,8 +65,8 @@ kas_status kas_plain_any_image(const kas_kernel *kernel, const kas_target *targe
                                const kas_solution *solution);
 
 /* Returns whether two kernels are the same up to the numbering of nodes, the names of variables,
- * group symbols and splits, and the order of operands where a broadcast commutes (add, mul, min, max of
- * two tensors of one shape). Walks both from the output; uses no canonical form. */
+ * group symbols and splits, and the order of operands where a broadcast commutes (add, mul, min,
+ * max of two tensors of one shape). Walks both from the output; uses no canonical form. */
 bool kas_plain_same(const kas_kernel *a, const kas_kernel *b);
 /* Returns a hash that is equal for kernels that are the same, and seldom equal for others. */
 uint64_t kas_plain_hash(const kas_kernel *kernel);

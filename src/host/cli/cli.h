@@ -33,7 +33,8 @@ void kas_cli_error(struct argp_state *state, const char *format, ...)
  * macro replaces printf, so that no command forgets either. */
 void kas_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 #define printf(...) kas_print(__VA_ARGS__)
-/* Prints a text that was built, and frees it; fails, and prints nothing, when building it failed. */
+/* Prints a text that was built, and frees it; fails, and prints nothing, when building it
+ * failed. */
 kas_status kas_print_buf(kas_buf *text);
 void kas_print_flush(void); /* for long commands, to show each line at once */
 /* Flushes and closes standard output, once, at the end. Fails with KAS_FAILURE when any write

@@ -1,13 +1,13 @@
-/* SIGINT, SIGTERM and SIGHUP of a long command: the first one asks it to end, the second one ends it
- * at once. */
+/* SIGINT, SIGTERM and SIGHUP of a long command: the first one asks it to end, the second one ends
+ * it at once. */
 #ifndef KAS_CLI_INTERRUPT_H
 #define KAS_CLI_INTERRUPT_H
 
 #include "host/core/status.h"
 
 void kas_interrupt_watch(void);
-/* The same, but no number of signals ends the process: for one whose parent passes signals on, since
- * a batch system sends each of them to both. */
+/* The same, but no number of signals ends the process: for one whose parent passes signals on,
+ * since a batch system sends each of them to both. */
 void kas_interrupt_watch_all(void);
 /* Returns whether a signal has come. */
 bool kas_interrupted(void);

@@ -66,8 +66,8 @@ static void compress(uint32_t state[8], const uint8_t *block)
 }
 
 #if defined(__x86_64__)
-/* The processor's instructions for SHA-256: four rounds at a time (1,360 MB/s instead of 310 MB/s on the same core). They hold
- * the state as the words A, B, E, F and C, D, G, H. */
+/* The processor's instructions for SHA-256: four rounds at a time (1,360 MB/s instead of 310 MB/s
+ * on the same core). They hold the state as the words A, B, E, F and C, D, G, H. */
 __attribute__((target("sha,sse4.1"))) static void
 compress_by_processor(uint32_t state[8], const uint8_t *block, size_t count)
 {

@@ -22,13 +22,14 @@ void *kas_thread_owner(void);
 /* Creates a thread. Returns false when the system refuses. */
 bool kas_thread_create(pthread_t *thread, void *(*run)(void *), void *context);
 
-/* Returns on how many threads kas_thread_each works: `threads`, or all cores for 0, but not more than there are items,
- * and at most KAS_THREADS_MOST. */
+/* Returns on how many threads kas_thread_each works: `threads`, or all cores for 0, but not more
+ * than there are items, and at most KAS_THREADS_MOST. */
 enum { KAS_THREADS_MOST = 256 };
 int kas_thread_count(int threads, int items);
-/* Calls work(context, thread, item) once for each item from 0 to items - 1. Items are begun in their order, on
- * kas_thread_count(threads, items) threads, which have the numbers from 0; the calling thread is one of them. After a
- * failure no item is begun any more, and the first failure is returned with its message. */
+/* Calls work(context, thread, item) once for each item from 0 to items - 1. Items are begun in
+ * their order, on kas_thread_count(threads, items) threads, which have the numbers from 0; the
+ * calling thread is one of them. After a failure no item is begun any more, and the first failure
+ * is returned with its message. */
 kas_status kas_thread_each(int threads, int items,
                            kas_status (*work)(void *context, int thread, int item), void *context);
 

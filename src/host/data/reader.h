@@ -49,7 +49,8 @@ typedef struct kas_pass {
     uint32_t first;           /* position to begin with, a multiple of batch */
     kas_shuffle shuffle;      /* how the order was made; it determines the read-ahead */
     kas_view view;            /* for encoded images */
-    /* The order may be what falls to one of several ranks (docs/parallel.md); 0 ranks: it is all. */
+    /* The order may be what falls to one of several ranks (docs/parallel.md); 0 ranks: it is
+     * all. */
     uint32_t rank, ranks;
 } kas_pass;
 

@@ -2,17 +2,18 @@
  *
  *     | joined, arrived, left, failed | slots of turn 0, one a rank | slots of turn 1 |
  *
- * Numbers go through in pieces of a slot. Every rank copies its piece into its slot, waits until all
- * have done so, and adds up all slots in the order of ranks: all ranks get the same bits, in every
- * run. Turns alternate between two sets of slots, so that a piece needs one meeting and not two: a
- * rank that fills a slot again has met all others behind the last reading of it.
+ * Numbers go through in pieces of a slot. Every rank copies its piece into its slot, waits until
+ * all have done so, and adds up all slots in the order of ranks: all ranks get the same bits, in
+ * every run. Turns alternate between two sets of slots, so that a piece needs one meeting and not
+ * two: a rank that fills a slot again has met all others behind the last reading of it.
  *
- * A rank holds a lock on a byte of the file that is its own. The system releases it when the process
- * ends, however it ends, so that others see it, also where nobody has reaped the process yet.
+ * A rank holds a lock on a byte of the file that is its own. The system releases it when the
+ * process ends, however it ends, so that others see it, also where nobody has reaped the process
+ * yet.
  *
- * The CPU device uses this (group.h), and the tests' stand-in for NCCL does too. A file belongs to one
- * group: nobody may join under a path that was used before. One thread of a process uses a handle;
- * kas_shared_abort and kas_shared_look may be called by another. */
+ * The CPU device uses this (group.h), and the tests' stand-in for NCCL does too. A file belongs to
+ * one group: nobody may join under a path that was used before. One thread of a process uses a
+ * handle; kas_shared_abort and kas_shared_look may be called by another. */
 #ifndef KAS_DEVICE_SHARED_H
 #define KAS_DEVICE_SHARED_H
 

@@ -1,6 +1,6 @@
 /* The lines of PyTorch of one node, python_NAME.c for each type of primitives, and what these files
- * share. Internal to the export.  Tensors are [B, R, dims...]: batch, instance, then the dims of the
- * kernel's shapes, so dim d of a shape is dim d + 2 of the tensor. */
+ * share. Internal to the export.  Tensors are [B, R, dims...]: batch, instance, then the dims of
+ * the kernel's shapes, so dim d of a shape is dim d + 2 of the tensor. */
 #ifndef KAS_EXPORT_PYTHON_NODE_H
 #define KAS_EXPORT_PYTHON_NODE_H
 

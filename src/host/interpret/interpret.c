@@ -236,7 +236,8 @@ static kas_status give_all(kas_interpreter *p)
         if (turn == 1)
             return KAS_OK;
         if (at.bytes > p->memory->bytes) {
-            /* Networks often come in the order of their sizes. Pages that nothing touches cost nothing. */
+            /* Networks often come in the order of their sizes. Pages that nothing touches cost
+             * nothing. */
             const size_t bytes = at.bytes + at.bytes / 256 * 64;
             kas_interpret_memory_free(p->memory);
             p->memory->block = aligned_alloc(64, bytes);

@@ -3,12 +3,13 @@
  *
  * A layer of the network, or a primitive of a kernel in a convolution's place, is one call of a
  * function that was compiled with the program, for any shape.  Tensors are [n][c][h][w].  A kernel
- * works on one image at a time, so that its intermediate tensors stay in the cache; what the backward
- * pass needs of them is computed again.  Everything is there in float32 and in float64.
+ * works on one image at a time, so that its intermediate tensors stay in the cache; what the
+ * backward pass needs of them is computed again.  Everything is there in float32 and in float64.
  *
- * It computes what docs/primitives.md and net.h define, and shares no code with the float64 reference
- * (host/reference), which judges it.  Batch norms have the statistics of the batch, as in training;
- * dropout drops nothing.  One thread works on a pass.  Other folders include this header. */
+ * It computes what docs/primitives.md and net.h define, and shares no code with the float64
+ * reference (host/reference), which judges it.  Batch norms have the statistics of the batch, as in
+ * training; dropout drops nothing.  One thread works on a pass.  Other folders include this
+ * header. */
 #ifndef KAS_INTERPRET_INTERPRET_H
 #define KAS_INTERPRET_INTERPRET_H
 
@@ -48,8 +49,8 @@ typedef struct kas_interpret_weight {
 struct kas_steps;
 struct kas_engine;
 
-/* Tensors are float, or double where the pass is exact. act[i] is the output of layer i, grad[i] its
- * gradient, [batch][c][h][w]. */
+/* Tensors are float, or double where the pass is exact. act[i] is the output of layer i, grad[i]
+ * its gradient, [batch][c][h][w]. */
 typedef struct kas_interpreter {
     kas_interpret_options options;
     const struct kas_engine *engine;
@@ -76,9 +77,9 @@ typedef struct kas_interpreter {
     kas_interpret_memory *memory;
 } kas_interpreter;
 
-/* Prepares an interpreter. KAS_ILLEGAL when a kernel has no sizes at a target. The caller frees *out with
- * kas_interpret_free; `memory`, the network and the replacement must outlive it, and `memory` serves one
- * pass at a time. */
+/* Prepares an interpreter. KAS_ILLEGAL when a kernel has no sizes at a target. The caller frees
+ * *out with kas_interpret_free; `memory`, the network and the replacement must outlive it, and
+ * `memory` serves one pass at a time. */
 kas_status kas_interpret_create(const kas_interpret_options *options, kas_interpret_memory *memory,
                                 kas_interpreter **out);
 void kas_interpret_free(kas_interpreter *pass); /* NULL is allowed */

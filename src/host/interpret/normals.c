@@ -13,8 +13,8 @@ struct kas_drawn {
     float *value; /* [size] */
 };
 
-/* Numbers [from, to) as kas_param_init draws them with kas_rng_normal, up to rounding: number i is made of block i of
- * the generator alone (core/random.h), so that many can be made at once. */
+/* Numbers [from, to) as kas_param_init draws them with kas_rng_normal, up to rounding: number i is
+ * made of block i of the generator alone (core/random.h), so that many can be made at once. */
 static void draw(uint64_t seed, int layer, int slot, size_t from, size_t to, float *value)
 {
     const uint64_t stream = (uint64_t)layer * KAS_PARAM_GAIN_SLOT + (uint64_t)slot;

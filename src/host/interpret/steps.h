@@ -6,7 +6,8 @@
 #include "host/space/solve/solve.h"
 #include "host/space/weights.h"
 
-/* One primitive. Which fields it has depends on it; all sizes are for one image and one instance. */
+/* One primitive. Which fields it has depends on it; all sizes are for one image and one
+ * instance. */
 typedef struct kas_step {
     const kas_node *node;
     kas_op op;

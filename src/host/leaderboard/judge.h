@@ -33,8 +33,8 @@ double kas_judge_cost(const kas_work *work);
 bool kas_judge_prune(const kas_search_options *options, const kas_curve *finished, int count,
                      const kas_work *work, int epoch, double accuracy);
 
-/* Returns whether item i is a finished candidate, or the unmodified network, that none of them beats
- * in accuracy and latency. */
+/* Returns whether item i is a finished candidate, or the unmodified network, that none of them
+ * beats in accuracy and latency. */
 bool kas_judge_on_frontier(const kas_work *work, int count, int i);
 /* Sets frontier[i] to kas_judge_on_frontier of every item i. */
 void kas_judge_frontier(const kas_work *work, int count, bool *frontier);

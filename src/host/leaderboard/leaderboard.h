@@ -14,9 +14,9 @@ typedef struct kas_ranked {
  * *out with free(). */
 kas_status kas_leaderboard_rank(const kas_work *work, int count, kas_ranked **out, int *candidates);
 
-/* Appends a table of the finished candidates, the most accurate first, with the unmodified network's
- * line and a star for what is on the accuracy/latency frontier. `limit` is the most lines (0 =
- * all). */
+/* Appends a table of the finished candidates, the most accurate first, with the unmodified
+ * network's line and a star for what is on the accuracy/latency frontier. `limit` is the most lines
+ * (0 = all). */
 kas_status kas_leaderboard_text(const kas_work *work, int count, int limit, kas_buf *out);
 
 /* Appends one JSON object a line (docs/search.md) for every item, in this order: baseline,

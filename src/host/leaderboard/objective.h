@@ -18,8 +18,8 @@
  *
  * The loss limits the frontier too (constrained domination: Deb et al. 2002, section VI).  Without
  * it the ends of a front come first, and the cheap end is whatever costs least: a kernel that has
- * learned nothing is dominated by none that costs more, and its crowding distance is infinite, so it
- * would be the second choice of every tournament.
+ * learned nothing is dominated by none that costs more, and its crowding distance is infinite, so
+ * it would be the second choice of every tournament.
  *
  * A point without an accuracy comes last; ties go to the smaller number. The unmodified network may
  * be one of the points: candidates that it dominates then come behind its front. */
@@ -48,10 +48,10 @@ kas_point kas_objective_point(const kas_work *work, const kas_work *baseline, do
  *
  * Ties in accuracy go to fewer FLOPs, then to the smaller number.
  *
- * Where a finalist was timed in turns with the unmodified network, that ratio takes the place of the
- * one of the search, whose latencies were measured at different moments. So it can turn out not to
- * be the fastest, or not faster than the unmodified network; the next one is a finalist then. The
- * answer is final when all finalists were timed. */
+ * Where a finalist was timed in turns with the unmodified network, that ratio takes the place of
+ * the one of the search, whose latencies were measured at different moments. So it can turn out not
+ * to be the fastest, or not faster than the unmodified network; the next one is a finalist then.
+ * The answer is final when all finalists were timed. */
 typedef struct kas_ending {
     const kas_work *finalist[KAS_FINALISTS_MOST];
     int finalists;
@@ -65,8 +65,9 @@ kas_ending kas_ending_of(const kas_search_options *options, const kas_work *work
 /* Returns the item in which candidate `index` was timed in turns; NULL: there is none. */
 const kas_work *kas_objective_turns(const kas_work *work, int count, int64_t index);
 
-/* Returns the latency of a candidate in that of the unmodified network: predicted with --latency-on,
- * else in turns if it was timed so, else from the search's measurements; NaN: unknown. */
+/* Returns the latency of a candidate in that of the unmodified network: predicted with
+ * --latency-on, else in turns if it was timed so, else from the search's measurements; NaN:
+ * unknown. */
 double kas_objective_ratio(const kas_search_options *options, const kas_work *work, int count,
                            const kas_work *w);
 

@@ -4,7 +4,7 @@
  *
  *     | parameters | first, second | average | running | its average | scale |  kept: a checkpoint
  *     | learned      moments         EMA       BN statistics           of the loss, float16 |
- *     | copy, of the average too | gradients | decay | clip | state | metrics | imitated | of the step
+ *     | copy, of the average too | gradients | decay | clip | state | metrics | imitated | a step
  *     | learned, in 16 bits        learned     by 64   length of the gradient | [twins]
  *     | weights and biases with batch norms folded into them | without training
  *     | 1, which kernels without a gain read |
@@ -67,9 +67,8 @@ kas_status kas_model_build_programs(const kas_model_options *options,
 
 typedef struct kas_model kas_model;
 
-/* Loads the programs unless they are loaded. Creates a model. Its parameters are not set: call kas_model_init,
- * kas_model_set or
- * kas_model_load. The caller frees it with kas_model_free. */
+/* Creates a model, and loads the programs unless they are loaded. Its parameters are not set: call
+ * kas_model_init, kas_model_set or kas_model_load. The caller frees it with kas_model_free. */
 kas_status kas_model_create(kas_device *device, const kas_model_options *options, kas_model **out);
 void kas_model_free(kas_model *model); /* NULL is allowed */
 /* Computes the memory that such a model needs. Needs no device. */
@@ -105,8 +104,8 @@ kas_status kas_model_save(kas_model *model, const char *path, const char *const 
 kas_status kas_model_load(kas_model *model, const char *path, bool partial);
 
 /* Copy everything that a run needs to continue, as it lies in memory, to and from the host:
- * kas_model_kept bytes. With shard_optimiser all ranks must download at the same time, and those that
- * need nothing may pass NULL; what is kept is the same as without. */
+ * kas_model_kept bytes. With shard_optimiser all ranks must download at the same time, and those
+ * that need nothing may pass NULL; what is kept is the same as without. */
 size_t kas_model_kept(const kas_model *model);
 kas_status kas_model_download(kas_model *model, void *kept);
 kas_status kas_model_upload(kas_model *model, const void *kept);

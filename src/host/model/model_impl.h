@@ -27,8 +27,8 @@ struct kas_model {
     bool tf32;
     kas_group *group;
     bool sync_batch_norm;
-    /* Floats of the moments that each of the `ranks` has, the last one perhaps less (shard.c); 0: all
-     * ranks have all */
+    /* Floats of the moments that each of the `ranks` has, the last one perhaps less (shard.c); 0:
+     * all ranks have all */
     size_t share;
     int ranks;
     const kas_programs *programs; /* NULL = the network as it is */
@@ -69,8 +69,8 @@ kas_status kas_model_set_alone(kas_model *model, int param, const float *values)
 kas_status kas_model_upload_rounded(kas_model *model, void *to_device, const float *values,
                                     size_t count);
 
-/* Of a model whose moments are shared out (shard.c). Returns where this rank's share begins, and the
- * floats in it, 0 in a small network. */
+/* Of a model whose moments are shared out (shard.c). Returns where this rank's share begins, and
+ * the floats in it, 0 in a small network. */
 size_t kas_shard_begin(const kas_model *model);
 size_t kas_shard_size(const kas_model *model);
 /* Records that all ranks get the parameters which each of them has updated. */

@@ -11,8 +11,8 @@ typedef struct kas_recorder {
     const kas_tape *tape;
     const kas_step_options *options;
     kas_plan *plan;
-    /* Of each bucket of gradients the operation that completes it; weights that decay and others may
-     * both end in a smaller one. */
+    /* Of each bucket of gradients the operation that completes it; weights that decay and others
+     * may both end in a smaller one. */
     int completed_by[KAS_BUCKETS + 2];
 } kas_recorder;
 

@@ -1,9 +1,9 @@
-/* What the ranks of a group exchange in a training step (docs/parallel.md): running statistics as soon
- * as the forward pass is done, and gradients in buckets as the backward pass completes them.
+/* What the ranks of a group exchange in a training step (docs/parallel.md): running statistics as
+ * soon as the forward pass is done, and gradients in buckets as the backward pass completes them.
  *
  * A bucket is a range of the gradients' buffer. The backward pass goes through the layers from the
- * last to the first, and weights lie in the order of layers, so buckets are completed from the end of
- * the weights to their beginning, and what does not decay last. */
+ * last to the first, and weights lie in the order of layers, so buckets are completed from the end
+ * of the weights to their beginning, and what does not decay last. */
 #include "host/model/record.h"
 
 #include <stdlib.h>

@@ -1,13 +1,14 @@
-/* The optimiser's state shared out among the ranks of a group (ZeRO-1: Rajbhandari et al. 2020, section
- * 5.1): of first and second moments each rank has a range of equal size, the last one perhaps less.
+/* The optimiser's state shared out among the ranks of a group (ZeRO-1: Rajbhandari et al. 2020,
+ * section 5.1): of first and second moments each rank has a range of equal size, the last one
+ * perhaps less.
  *
  *     gradients   | mean of all ranks, whole, as without |
  *     moments            | own share |
  *     parameters  | rank 0's | own, updated here | rank 2's ... |   then gathered
  *
- * A rank updates its share of the parameters from the same gradients by the same operations as without,
- * so all bits are the same. The memory of parameters has room for equal shares. A checkpoint has the
- * moments of all ranks, in the order of an optimiser that is whole. */
+ * A rank updates its share of the parameters from the same gradients by the same operations as
+ * without, so all bits are the same. The memory of parameters has room for equal shares. A
+ * checkpoint has the moments of all ranks, in the order of an optimiser that is whole. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -138,8 +138,8 @@ static kas_status launch_statistics(kas_ops *ops, kas_plan *plan, kas_dtype dtyp
     return kas_ops_combine(plan, ops->of[KAS_F32].norm_combine, args);
 }
 
-/* Computes the statistics of all ranks: each sums up chunks of its own rows, and all of them combine
- * the chunks of all in the same order. */
+/* Computes the statistics of all ranks: each sums up chunks of its own rows, and all of them
+ * combine the chunks of all in the same order. */
 static kas_status launch_shared_statistics(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm,
                                            kas_norm_args args)
 {

@@ -64,7 +64,8 @@ typedef kas_dev_metrics kas_metrics;
 typedef kas_dev_scale kas_loss_scale;
 typedef kas_dev_imitated kas_imitated;
 
-/* Adds 1 to `step` and `batch`, the images of all ranks, to `cursor`. It is the last launch of a step. */
+/* Adds 1 to `step` and `batch`, the images of all ranks, to `cursor`. It is the last launch of a
+ * step. */
 kas_status kas_op_advance(kas_ops *ops, kas_plan *plan, kas_step_state *state, int batch);
 
 /* ---- data ------------------------------------------------------------------------------------ */
@@ -153,7 +154,8 @@ kas_status kas_op_activation_backward(kas_ops *ops, kas_plan *plan, kas_activati
 /* Dropout: y = 0 with `probability`, else x / (1 - probability).  The value of channel c of row r
  * (image and pixel) at step s is dropped when the first number of Philox with the key of
  * kas_rng_make(seed, KAS_PURPOSE_DROPOUT, 0) and the counter (c, r, s, layer) is below
- * probability * 2^32, where rows count on from rank to rank. The backward pass is the same operation over dy. In place. */
+ * probability * 2^32, where rows count on from rank to rank. The backward pass is the same
+ * operation over dy. In place. */
 typedef struct kas_dropout {
     double probability; /* [0, 1) */
     uint64_t seed;
@@ -190,8 +192,8 @@ typedef struct kas_batch_norm {
 } kas_batch_norm;
 
 size_t kas_batch_norm_scratch(const kas_tensor *x); /* floats */
-/* Returns the floats where `ranks` ranks share statistics (1: none do). They have the bits of one rank
- * with all images where the chunks of its rows do not reach over the border of two ranks. */
+/* Returns the floats where `ranks` ranks share statistics (1: none do). They have the bits of one
+ * rank with all images where the chunks of its rows do not reach over the border of two ranks. */
 size_t kas_batch_norm_shared_scratch(const kas_tensor *x, int ranks);
 kas_status kas_op_batch_norm_forward(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm);
 /* Does the first half of it: saved_mean and saved_rstd, and the running statistics. y, gamma and

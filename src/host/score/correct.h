@@ -13,8 +13,8 @@
  *
  * In messages and in the store the images are a text of one or two parts with a blank between them:
  * the number of images, a colon, and a hexadecimal digit for every four images, the first of them
- * in the highest bit. In "6:b4 3:e" the second and the fifth of six images are wrong, and three more
- * are right. The parts are the halves of the validation images, or the test set alone. */
+ * in the highest bit. In "6:b4 3:e" the second and the fifth of six images are wrong, and three
+ * more are right. The parts are the halves of the validation images, or the test set alone. */
 #ifndef KAS_SCORE_CORRECT_H
 #define KAS_SCORE_CORRECT_H
 

@@ -39,9 +39,9 @@ void kas_search_forecast_close(kas_search_forecast *forecast); /* one that is ze
 /* Returns the seconds of the unmodified network; 0 without a forecast. */
 double kas_search_forecast_unmodified(const kas_search_forecast *forecast);
 
-/* Predicts a candidate and discards it if it is too slow, or its legality is checked and it fails: `judge` of a kas_forecast, whose context
- * is the kas_search_forecast. One that cannot be lowered has no prediction: a worker will say
- * why. */
+/* Predicts a candidate and discards it if it is too slow, or its legality is checked and it fails:
+ * `judge` of a kas_forecast, whose context is the kas_search_forecast. One that cannot be lowered
+ * has no prediction: a worker will say why. */
 kas_status kas_search_forecast_judge(void *context, const kas_replacement *replacement,
                                      kas_work *work);
 

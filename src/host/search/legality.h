@@ -1,9 +1,10 @@
-/* The legality check of NAS-PTE (Turner, Crowley and O'Boyle 2021, section 5.2): a candidate whose Fisher potential is
- * below that of the unmodified network is rejected before anything is compiled (docs/search.md, "Legality").
+/* The legality check of NAS-PTE (Turner, Crowley and O'Boyle 2021, section 5.2): a candidate whose
+ * Fisher potential is below that of the unmodified network is rejected before anything is compiled
+ * (docs/search.md, "Legality").
  *
- * Both are scored with the weights and the minibatch of the study's seed (score/untrained/score.h), in the process that
- * draws candidates. Scores are float32, so another kind of processor may decide otherwise about a candidate on the edge;
- * the study keeps the decision that was made. */
+ * Both are scored with the weights and the minibatch of the study's seed (score/untrained/score.h),
+ * in the process that draws candidates. Scores are float32, so another kind of processor may decide
+ * otherwise about a candidate on the edge; the study keeps the decision that was made. */
 #ifndef KAS_SEARCH_LEGALITY_H
 #define KAS_SEARCH_LEGALITY_H
 
@@ -14,13 +15,14 @@
 /* Images of the minibatch of a search that trains. */
 enum { KAS_LEGALITY_BATCH = 16 };
 
-/* Reads "fisher" or "fisher:TOLERANCE": a share of the unmodified network's potential, 0 to 1, by which a candidate may
- * be below it. KAS_USAGE says what is allowed. */
+/* Reads "fisher" or "fisher:TOLERANCE": a share of the unmodified network's potential, 0 to 1, by
+ * which a candidate may be below it. KAS_USAGE says what is allowed. */
 kas_status kas_legality_parse(const char *text, double *tolerance);
 
 typedef struct kas_legality kas_legality;
-/* Scores the unmodified network on a minibatch of `batch` images, KAS_SCORE_LEAST_BATCH or more. KAS_OK with *out NULL
- * where the options ask for no check. The problem must outlive it; the caller frees *out with kas_legality_close. */
+/* Scores the unmodified network on a minibatch of `batch` images, KAS_SCORE_LEAST_BATCH or more.
+ * KAS_OK with *out NULL where the options ask for no check. The problem must outlive it; the caller
+ * frees *out with kas_legality_close. */
 kas_status kas_legality_open(const kas_search_options *options, const kas_problem *problem,
                              int batch, kas_legality **out);
 void kas_legality_close(kas_legality *legality); /* NULL is allowed */
@@ -28,13 +30,15 @@ void kas_legality_close(kas_legality *legality); /* NULL is allowed */
 /* Returns the potential of the unmodified network, and the least that is allowed. */
 double kas_legality_original(const kas_legality *legality);
 double kas_legality_least(const kas_legality *legality);
-/* Computes the potential of a replacement, which is not finite where an activation is not. Threads may call it at
- * once, each with memory of its own. KAS_ILLEGAL or KAS_UNSUPPORTED where a kernel cannot be evaluated. */
+/* Computes the potential of a replacement, which is not finite where an activation is not. Threads
+ * may call it at once, each with memory of its own. KAS_ILLEGAL or KAS_UNSUPPORTED where a kernel
+ * cannot be evaluated. */
 kas_status kas_legality_potential(const kas_legality *legality, const kas_replacement *replacement,
                                   kas_score_memory *memory, double *potential);
 
-/* Sets work->state to KAS_WORK_LOW_SCORE, and work->reason, if the candidate is rejected: its potential is below what is
- * allowed, or is no finite number. One that cannot be evaluated passes: a worker will say why. */
+/* Sets work->state to KAS_WORK_LOW_SCORE, and work->reason, if the candidate is rejected: its
+ * potential is below what is allowed, or is no finite number. One that cannot be evaluated passes:
+ * a worker will say why. */
 kas_status kas_legality_judge(kas_legality *legality, const kas_replacement *replacement,
                               kas_work *work);
 

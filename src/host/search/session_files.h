@@ -24,8 +24,9 @@ kas_status kas_session_pin_machine(kas_session *s, const kas_machine *machine);
 kas_status kas_session_keep_machine(kas_session *s);
 kas_status kas_session_open_forecast(kas_session *s, const kas_machine *machine);
 
-/* Sets the folders of library plans and of tuned schedules, which workers inherit: all of them, also
- * in later runs, use the plans and the schedules that the study has (cuda/tuning.h, tune/tune.h). */
+/* Sets the folders of library plans and of tuned schedules, which workers inherit: all of them,
+ * also in later runs, use the plans and the schedules that the study has (cuda/tuning.h,
+ * tune/tune.h). */
 kas_status kas_session_pin_plans(const kas_session *s);
 
 #endif

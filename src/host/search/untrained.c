@@ -41,8 +41,8 @@ static bool is_misfit(kas_status status)
 
 /* ---- draw ------------------------------------------------------------------------------------ */
 
-/* Chooses which layers of a sample have their kernel: from one to all of them, each number alike, and then each
- * choice alike. Returns how many. */
+/* Chooses which layers of a sample have their kernel: from one to all of them, each number alike,
+ * and then each choice alike. Returns how many. */
 static int choose_layers(const kas_sample *sample, uint64_t seed, int *kernel_of)
 {
     const kas_replacement *r = &sample->replacement;
@@ -224,7 +224,8 @@ static kas_status predict(session *s)
     return KAS_OK;
 }
 
-/* Returns whether the legal ones wanted are found among those that are faster than number `item`. */
+/* Returns whether the legal ones wanted are found among those that are faster than number
+ * `item`. */
 static bool is_enough(const session *s, int item)
 {
     int legal = 0;
@@ -281,8 +282,8 @@ static kas_status score_one(void *context, kas_score_memory *memory, int item)
     return KAS_OK;
 }
 
-/* Threads score a few more than are needed. They do not count, so that the result is the same for any number of
- * threads. */
+/* Threads score a few more than are needed. They do not count, so that the result is the same for
+ * any number of threads. */
 static void forget_rest(session *s)
 {
     for (int i = 0; i < s->u->count; i++) {

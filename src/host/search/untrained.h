@@ -1,14 +1,16 @@
-/* NAS-PTE's search, which trains nothing (Turner, Crowley and O'Boyle 2021, sections 6 and 7.2): it draws
- * configurations, rejects those whose Fisher potential is below that of the unmodified network, and takes the
- * fastest of the rest.
+/* NAS-PTE's search, which trains nothing (Turner, Crowley and O'Boyle 2021, sections 6 and 7.2): it
+ * draws configurations, rejects those whose Fisher potential is below that of the unmodified
+ * network, and takes the fastest of the rest.
  *
- * A configuration has a sequence of transformations of its own for some of the layers; the others keep their
- * convolution.  The paper does not say how many layers a configuration changes.  Here the number is uniform from
- * one to all: where all layers are transformed at random nothing is legal (docs/search.md, "Without training").
+ * A configuration has a sequence of transformations of its own for some of the layers; the others
+ * keep their convolution.  The paper does not say how many layers a configuration changes.  Here
+ * the number is uniform from one to all: where all layers are transformed at random nothing is
+ * legal (docs/search.md, "Without training").
  *
- * Latency is predicted first, because that costs a thirtieth of a score.  Then configurations are scored from
- * the fastest on, and where only a few legal ones are wanted the slower ones need no score.  The same seed gives
- * the same configurations, scores and choice on any number of threads. */
+ * Latency is predicted first, because that costs a thirtieth of a score.  Then configurations are
+ * scored from the fastest on, and where only a few legal ones are wanted the slower ones need no
+ * score.  The same seed gives the same configurations, scores and choice on any number of
+ * threads. */
 #ifndef KAS_SEARCH_UNTRAINED_H
 #define KAS_SEARCH_UNTRAINED_H
 
@@ -41,7 +43,8 @@ typedef struct kas_configuration {
     double flops, params; /* relative to the convolutions of all targets */
     double predicted;     /* seconds of a forward pass; NaN: BROKEN */
     double potential;     /* NaN: not scored, or not finite, which is rejected */
-    /* Measured latency relative to the unmodified network, median and quartiles; NaN: not measured */
+    /* Measured latency relative to the unmodified network, median and quartiles; NaN: not
+     * measured */
     double ratio, ratio_low, ratio_high;
     kas_configuration_state state;
 } kas_configuration;
@@ -62,14 +65,15 @@ typedef struct kas_untrained {
     kas_stage_seconds draw, predict, score, measure;
 } kas_untrained;
 
-/* Runs the search. KAS_NOTHING_VALID when the budget leaves too few configurations; that none of them is legal is no
- * failure. The caller frees *out with kas_untrained_free, also after a failure. */
+/* Runs the search. KAS_NOTHING_VALID when the budget leaves too few configurations; that none of
+ * them is legal is no failure. The caller frees *out with kas_untrained_free, also after a
+ * failure. */
 kas_status kas_untrained_search(const kas_untrained_options *options, kas_untrained *out);
 void kas_untrained_free(kas_untrained *untrained);
 
-/* Measures the legal ones in turns with the unmodified network (predict/turns.h), and orders them by what it measures.
- * It compiles their kernels, which takes minutes for a large network. One that cannot be measured is reported and comes
- * last. */
+/* Measures the legal ones in turns with the unmodified network (predict/turns.h), and orders them
+ * by what it measures. It compiles their kernels, which takes minutes for a large network. One that
+ * cannot be measured is reported and comes last. */
 kas_status kas_untrained_measure(const kas_untrained_options *options, kas_device *device,
                                  kas_untrained *untrained);
 

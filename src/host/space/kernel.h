@@ -28,8 +28,8 @@ enum {
     KAS_MAX_INPUTS = 4 /* operands of one node */
 };
 
-/* The primitives. Files hold their names and never these values, so the order may change; but the primitives of a
- * type stand together. */
+/* The primitives. Files hold their names and never these values, so the order may change; but the
+ * primitives of a type stand together. */
 typedef enum kas_op {
     KAS_OP_INPUT,
     /* rearrangement */

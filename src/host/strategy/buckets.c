@@ -15,8 +15,8 @@ static bool better(double a, double b)
     return isfinite(a) && (!isfinite(b) || a > b);
 }
 
-/* Chooses among the members of a full bucket. What the study has decided stands; the one that it trains may be among
- * those that it does not have yet. -1: it has decided against all. */
+/* Chooses among the members of a full bucket. What the study has decided stands; the one that it
+ * trains may be among those that it does not have yet. -1: it has decided against all. */
 static int choose(const kas_waiting *waiting, const int *member, int count)
 {
     int best = -1;

@@ -1,9 +1,11 @@
-/* Proposals that wait until enough of like cost are there, of which the best by a score is trained (--prefilter).
+/* Proposals that wait until enough of like cost are there, of which the best by a score is trained
+ * (--prefilter).
  *
- * Scores grow with FLOPs and parameters, so only proposals of like FLOPs are compared: those in one bucket, of which there
- * are two for each doubling.  When a bucket has as many as are compared, the one with the best score goes to training and
- * the others are `prefiltered`; all of them get their numbers then, in the order in which they came.  So a list of
- * candidates does not depend on who scores them, and keeps the distribution of FLOPs with which they were drawn. */
+ * Scores grow with FLOPs and parameters, so only proposals of like FLOPs are compared: those in one
+ * bucket, of which there are two for each doubling.  When a bucket has as many as are compared, the
+ * one with the best score goes to training and the others are `prefiltered`; all of them get their
+ * numbers then, in the order in which they came.  So a list of candidates does not depend on who
+ * scores them, and keeps the distribution of FLOPs with which they were drawn. */
 #ifndef KAS_STRATEGY_BUCKETS_H
 #define KAS_STRATEGY_BUCKETS_H
 
@@ -26,7 +28,8 @@ typedef struct kas_buckets {
 
 /* Adds a proposal and takes what `work` owns, also after a failure. Nobody may be ready. */
 kas_status kas_buckets_add(kas_buckets *buckets, kas_work *work, double score, bool stored);
-/* Takes the next one that is ready; returns whether there was one. The caller frees it with kas_work_clear. */
+/* Takes the next one that is ready; returns whether there was one. The caller frees it with
+ * kas_work_clear. */
 bool kas_buckets_take(kas_buckets *buckets, kas_work *out);
 void kas_buckets_free(kas_buckets *buckets);
 

@@ -1,8 +1,8 @@
 /* The first candidates of a study, which nobody draws: the known kernels, and those of --from.
  *
- * Known are the kernels of the folder kernels/, which are part of the program, and cheap variants of
- * the plain convolution, written as steps of NAS-PTE.  Those that have no sizes at the targets, or
- * do not fit the budget, are left out.  Internal to strategy/. */
+ * Known are the kernels of the folder kernels/, which are part of the program, and cheap variants
+ * of the plain convolution, written as steps of NAS-PTE.  Those that have no sizes at the targets,
+ * or do not fit the budget, are left out.  Internal to strategy/. */
 #ifndef KAS_STRATEGY_FIRST_H
 #define KAS_STRATEGY_FIRST_H
 

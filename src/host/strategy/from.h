@@ -1,8 +1,8 @@
 /* The kernels of --from STUDY|FOLDER, collected into one text.
  *
  * The study keeps the text as STUDY/from.json, and its SHA-256 among its options: what happens to
- * the folder later does not matter.  The text is a JSON list of {"name", "kernel"}, where the kernel
- * is the text of a kernel file or a file of layers.  Other folders include this header. */
+ * the folder later does not matter.  The text is a JSON list of {"name", "kernel"}, where the
+ * kernel is the text of a kernel file or a file of layers.  Other folders include this header. */
 #ifndef KAS_STRATEGY_FROM_H
 #define KAS_STRATEGY_FROM_H
 

@@ -243,8 +243,8 @@ static const kas_work *stored_name(const kas_work *items, int count, const char 
     return NULL;
 }
 
-/* A forecast is made once: a candidate that the store has keeps the one that it has. `score` is set where the
- * candidate waits for others. */
+/* A forecast is made once: a candidate that the store has keeps the one that it has. `score` is set
+ * where the candidate waits for others. */
 static kas_status foresee(source *s, const proposal *p, const kas_work *old, bool waits,
                           kas_work *out, double *score)
 {
@@ -311,8 +311,9 @@ static int size_of(const source *s, int generation)
     return size > s->firsts ? size : s->firsts;
 }
 
-/* Returns whether the store has the results of all candidates so far, and of the unmodified network,
- * with which they are compared. One that the machine could not evaluate will be tried again. */
+/* Returns whether the store has the results of all candidates so far, and of the unmodified
+ * network, with which they are compared. One that the machine could not evaluate will be tried
+ * again. */
 static bool all_ended(const source *s, const kas_work *items, int count)
 {
     int64_t ended = 0;

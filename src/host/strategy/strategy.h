@@ -28,11 +28,11 @@
 
 /* The source of candidates. */
 typedef struct kas_strategy {
-    /* Fills the next candidate, in the order 0, 1, 2, ...: attempt, name, kernel (malloc'ed), costs,
-     * generation, origin, parents, and the forecast with its state. `items` are the store's, sorted
-     * as kas_store_list does. *ready is false when the next candidate depends on results that are
-     * not there yet: nothing was drawn, and the caller asks again. KAS_NOTHING_VALID when there will
-     * never be another candidate. */
+    /* Fills the next candidate, in the order 0, 1, 2, ...: attempt, name, kernel (malloc'ed),
+     * costs, generation, origin, parents, and the forecast with its state. `items` are the store's,
+     * sorted as kas_store_list does. *ready is false when the next candidate depends on results
+     * that are not there yet: nothing was drawn, and the caller asks again. KAS_NOTHING_VALID when
+     * there will never be another candidate. */
     kas_status (*next)(void *context, const kas_work *items, int count, kas_work *out, bool *ready);
     void (*close)(void *context); /* NULL: there is nothing to free */
     void *context;
@@ -41,17 +41,19 @@ typedef struct kas_strategy {
 /* A forecast made before anything is compiled. */
 typedef struct kas_forecast {
     /* Sets work->predicted and, when the candidate is not worth compiling, work->state to
-     * KAS_WORK_PREDICTED_SLOW or KAS_WORK_LOW_SCORE and work->reason. It must be a pure function of the candidate and
-     * the study. It is called once for each new candidate, not for those that the store has. */
+     * KAS_WORK_PREDICTED_SLOW or KAS_WORK_LOW_SCORE and work->reason. It must be a pure function of
+     * the candidate and the study. It is called once for each new candidate, not for those that the
+     * store has. */
     kas_status (*judge)(void *context, const kas_replacement *replacement, kas_work *work);
     void *context;
     /* Takes a candidate's kernels away from some layers, and gives it its new name; a pure function
      * as well. KAS_ILLEGAL, KAS_UNSUPPORTED or KAS_OVER_BUDGET: nothing is left of it. NULL: every
      * candidate stays as it is. */
     kas_status (*keep)(void *context, kas_replacement *candidate, char name[KAS_NAME_SIZE]);
-    /* Computes the score by which one of `proposals` new candidates of like FLOPs is trained (buckets.h), of one that
-     * `judge` passes; NaN: it has none. A pure function as well; called like `judge`. Known kernels, those of --from
-     * and proposals of a program are trained without. NULL: all are. */
+    /* Computes the score by which one of `proposals` new candidates of like FLOPs is trained
+     * (buckets.h), of one that `judge` passes; NaN: it has none. A pure function as well; called
+     * like `judge`. Known kernels, those of --from and proposals of a program are trained without.
+     * NULL: all are. */
     kas_status (*score)(void *context, const kas_replacement *replacement, double *score);
     int proposals;
     const char *score_name;

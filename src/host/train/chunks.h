@@ -12,8 +12,8 @@
  * take effect after a chunk and not after an epoch. The CPU device finishes a chunk while it is
  * enqueued, so there the host looks at once.
  *
- * The ranks of a group (docs/parallel.md) gather their sums behind each chunk, with what each of them
- * wants to do next, so all of them see the same and decide the same after the same chunk.
+ * The ranks of a group (docs/parallel.md) gather their sums behind each chunk, with what each of
+ * them wants to do next, so all of them see the same and decide the same after the same chunk.
  *
  * Memory and events are allocated once, before the first epoch. */
 #ifndef KAS_TRAIN_CHUNKS_H

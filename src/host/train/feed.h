@@ -17,9 +17,9 @@
  * they are always streamed, are cropped while they are decoded (host/data/image/view.h), and are
  * only normalised on the device.
  *
- * Of every batch each rank of a group takes as many images, in the order of ranks (train.h). Positions
- * are those of the order of all ranks everywhere, because they key the augmentation; a stream reads
- * only the rank's own. */
+ * Of every batch each rank of a group takes as many images, in the order of ranks (train.h).
+ * Positions are those of the order of all ranks everywhere, because they key the augmentation; a
+ * stream reads only the rank's own. */
 #ifndef KAS_TRAIN_FEED_H
 #define KAS_TRAIN_FEED_H
 

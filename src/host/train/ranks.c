@@ -46,7 +46,8 @@ kas_status kas_train_check_ranks(const kas_train_options *o, const uint8_t diges
     if (status == KAS_OK)
         return KAS_OK;
     /* All ranks have found the difference. A rank that leaves ends the group, so it waits until all
-     * have got here, whatever becomes of that: otherwise a slower one could not say what is wrong. */
+     * have got here, whatever becomes of that: otherwise a slower one could not say what is
+     * wrong. */
     snprintf(message, sizeof message, "%s", kas_error());
     (void)kas_group_gather(o->group, &mine, sizeof mine, all);
     return kas_fail(status, "%s", message);

@@ -60,9 +60,9 @@ typedef struct kas_train_options {
     const char *weights_in;  /* safetensors to start from in place of random weights; NULL = none */
     bool init_partial;       /* what of it does not fit is left out (pretrained.h) */
     const char *cache_dir;   /* of the JIT; NULL = default */
-    /* Several ranks that train one network (docs/parallel.md): recipe.batch is the batch of all ranks
-     * together, and rank 0 alone writes the checkpoint and the weights. A verdict of any rank's
-     * callback holds for all. */
+    /* Several ranks that train one network (docs/parallel.md): recipe.batch is the batch of all
+     * ranks together, and rank 0 alone writes the checkpoint and the weights. A verdict of any
+     * rank's callback holds for all. */
     kas_group *group; /* NULL: one rank */
     int ranks;        /* for kas_train_plan_memory without a group; 0 = 1 */
     bool sync_batch_norm;

@@ -30,8 +30,8 @@ typedef struct trial {
 /* The search of one launch. */
 typedef struct search {
     bool open; /* it is searched: it is a launch, and nothing is known of it */
-    /* The schedules that are timed, by version, the default first; of a known launch trial[0] is the
-     * schedule that was kept */
+    /* The schedules that are timed, by version, the default first; of a known launch trial[0] is
+     * the schedule that was kept */
     trial trial[VERSIONS];
     int best;     /* the fastest version so far */
     double ratio; /* of its time by the default's */
@@ -102,8 +102,8 @@ static kas_estimate predict(const tuner *t, const kas_operation *op)
     return kas_predict_pass(t->machine, &pass);
 }
 
-/* Returns the seconds in which no launch can be done. That of the machine model is for data behind a
- * CPU's first cache; what lies in the first one is loaded and stored by at most VECTORS vectors a
+/* Returns the seconds in which no launch can be done. That of the machine model is for data behind
+ * a CPU's first cache; what lies in the first one is loaded and stored by at most VECTORS vectors a
  * step, float32 values of 4 bytes. */
 static double floor_of(const tuner *t, const kas_operation *op)
 {

@@ -3,16 +3,16 @@
  * Schedules are drawn at random, half of them around the default (jit/schedule/vary.h). The machine
  * model ranks them, for each launch by itself, because launches have schedules of their own. The
  * few that it likes best are compiled in one text with the default and timed in turns with it, on
- * random data that stay in the caches, as between the launches of a piece (program.h). (Evolution in
- * generations, and a model that learns from the timings of a launch, found no better schedules with
- * as many timings: bench/results.)
+ * random data that stay in the caches, as between the launches of a piece (program.h). (Evolution
+ * in generations, and a model that learns from the timings of a launch, found no better schedules
+ * with as many timings: bench/results.)
  *
  * The best of many timings is biased, so the winner is timed again beside the default, in turns,
- * and kept only where the interval from the 10th to the 90th percentile of their ratio leaves out 1.
- * With caches swept its interval must not lie above 1. A time below the launch's floor is an error
- * of the clock or of the machine model; it counts for nothing, and a warning says so. Times are
- * those of kas_plan_seconds: on one thread of the CPU the processor time, which other work on the
- * machine disturbs least.
+ * and kept only where the interval from the 10th to the 90th percentile of their ratio leaves
+ * out 1. With caches swept its interval must not lie above 1. A time below the launch's floor is an
+ * error of the clock or of the machine model; it counts for nothing, and a warning says so. Times
+ * are those of kas_plan_seconds: on one thread of the CPU the processor time, which other work on
+ * the machine disturbs least.
  *
  * What was found is kept by launch (jit/tuned.h) and found again without timing. Other folders
  * include this header. */
@@ -34,9 +34,9 @@ typedef struct kas_tune_options {
     void *quiet;
 } kas_tune_options;
 
-/* What became of a launch. Seconds and ratio (tuned by default) are those of the second timing, with
- * data in the caches; where nothing beat the default in the first one, there is no second and the
- * ratio is 1. */
+/* What became of a launch. Seconds and ratio (tuned by default) are those of the second timing,
+ * with data in the caches; where nothing beat the default in the first one, there is no second and
+ * the ratio is 1. */
 typedef struct kas_tuned_launch {
     char name[16];                       /* of its kernel: f0, b3, ... */
     double seconds;                      /* by default */

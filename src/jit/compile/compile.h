@@ -22,10 +22,10 @@
 typedef struct kas_compiler kas_compiler;
 
 /* Opens a compiler. `arch` is "cpu" or "sm_NN" (kas_device_info.arch), or "cpu+order1" or
- * "cpu+order2": lanes in descending and shuffled order, for tests that look for missing barriers; or
- * "cpu+apart": products and sums are rounded apart, so that equal orders of sums give equal bits.
- * `cache_dir` NULL means kas_cache_dir(). Returns KAS_MACHINE with what is missing when there is no
- * host compiler that works, KAS_UNSUPPORTED when there is no NVRTC. */
+ * "cpu+order2": lanes in descending and shuffled order, for tests that look for missing barriers;
+ * or "cpu+apart": products and sums are rounded apart, so that equal orders of sums give equal
+ * bits. `cache_dir` NULL means kas_cache_dir(). Returns KAS_MACHINE with what is missing when there
+ * is no host compiler that works, KAS_UNSUPPORTED when there is no NVRTC. */
 kas_status kas_compiler_open(const char *arch, const char *cache_dir, kas_compiler **out);
 void kas_compiler_close(kas_compiler *compiler);
 /* Marks a compiler that works ahead of need. It holds no lock, so nobody waits for it however slow

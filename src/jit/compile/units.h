@@ -1,5 +1,5 @@
-/* Cuts the text of a candidate's programs into units, which are compiled separately, and compiles of
- * each unit what no earlier candidate has.
+/* Cuts the text of a candidate's programs into units, which are compiled separately, and compiles
+ * of each unit what no earlier candidate has.
  *
  * Cuts lie between kernels, so that several cores can compile one candidate. A unit should hold
  * many kernels, because starting the compiler and reading the prelude cost as much as a kernel or
@@ -37,8 +37,8 @@ kas_status kas_units_cut(kas_program *const *program, int programs, const char *
                          kas_units *out);
 void kas_units_free(kas_units *units);
 
-/* Finds or makes an image for each kernel of the units of `programs`: path [*count], malloc'ed. Sets
- * `unit` of every launch to the number of its image. Threads, stats and failures are those of
+/* Finds or makes an image for each kernel of the units of `programs`: path [*count], malloc'ed.
+ * Sets `unit` of every launch to the number of its image. Threads, stats and failures are those of
  * kas_compile_all. */
 kas_status kas_units_compile(const kas_units *units, kas_program *const *program, int programs,
                              kas_compiler *compiler, int threads, char (**path)[4096], int *count,

@@ -113,8 +113,8 @@ static kas_status make_unknown(work *w, int threads, kas_compile_stats *stats)
     return kas_compile_all(w->compiler, w->wanted, count, threads, w->made, stats);
 }
 
-/* Gives each kernel that was compiled its image, and remembers it. (A compiler that stands aside may
- * have made none.) */
+/* Gives each kernel that was compiled its image, and remembers it. (A compiler that stands aside
+ * may have made none.) */
 static kas_status take_in(work *w)
 {
     kas_buf text = {0};

@@ -148,8 +148,8 @@ static kas_status take_kernel(void *context, const char *name, const char *text)
     return status;
 }
 
-/* The kernels of a study, and they alone, have the sizes that its budget gave them, unless the command
- * has another; what is assembled of them has no such limit. */
+/* The kernels of a study, and they alone, have the sizes that its budget gave them, unless the
+ * command has another; what is assembled of them has no such limit. */
 static kas_status take_budget(kas_assemble *a, const char *study)
 {
     kas_budget *b = &a->choices.sizes;

@@ -376,8 +376,8 @@ static kas_status passes_screen(const checker *c, const kas_kernel *kernel,
     return KAS_OK;
 }
 
-/* Checks kernel k at the shapes of its own layers. A sampled one (turn >= 0) is screened and looked at in
- * the shapes whose turn it is. */
+/* Checks kernel k at the shapes of its own layers. A sampled one (turn >= 0) is screened and looked
+ * at in the shapes whose turn it is. */
 static kas_status check_at_layers(checker *c, const kas_replacement *r, int k, long long turn)
 {
     const kas_kernel *kernel = &r->kernel[k];

@@ -1,5 +1,5 @@
-/* kas-gpu doctor: prints which parts this machine has, and what each missing part would enable; with
- * --calibrate it measures the machine model. */
+/* kas-gpu doctor: prints which parts this machine has, and what each missing part would enable;
+ * with --calibrate it measures the machine model. */
 #include <stdio.h>
 #include <string.h>
 

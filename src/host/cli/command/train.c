@@ -423,8 +423,8 @@ static kas_status set_gains(const train_cli *o, kas_device *device,
     return KAS_OK;
 }
 
-/* Returns the CPU threads of this process: ranks share the cores, but a batch system gives each of its
- * tasks its own. */
+/* Returns the CPU threads of this process: ranks share the cores, but a batch system gives each of
+ * its tasks its own. */
 static int threads(const train_cli *o)
 {
     const int cores = kas_cores() / o->ranks.ranks;

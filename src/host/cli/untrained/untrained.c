@@ -173,7 +173,8 @@ static void line_of_configuration(const session *s, const kas_configuration *c, 
     kas_line_end(line);
 }
 
-/* The search, the legal ones from the fastest on, and all others in the order of their prediction. */
+/* The search, the legal ones from the fastest on, and all others in the order of their
+ * prediction. */
 static kas_status write_lines(const session *s, kas_buf *out)
 {
     const kas_untrained *u = &s->found;

@@ -1,5 +1,5 @@
-/* Chooses the function of each layer, and adds up the gradients of layers that several read. Defines
- * ENGINE for numbers of type `real`. */
+/* Chooses the function of each layer, and adds up the gradients of layers that several read.
+ * Defines ENGINE for numbers of type `real`. */
 #include "host/interpret/real/layers.h"
 
 /* ---- forward --------------------------------------------------------------------------------- */
@@ -100,8 +100,8 @@ static void forward(kas_interpreter *p, int i)
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-/* Where the gradient of `layer` that comes from one reader is written: its place, or beside it until
- * it is added. */
+/* Where the gradient of `layer` that comes from one reader is written: its place, or beside it
+ * until it is added. */
 static real *piece_of(const kas_interpreter *p, int layer, int to)
 {
     return layer >= to && !p->claimed[layer] ? p->grad[layer] : p->pieces;

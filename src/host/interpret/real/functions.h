@@ -125,7 +125,8 @@ static void broadcast_slopes(kas_op op, size_t n, const real *l, const real *r, 
     case KAS_OP_MUL:
         EACH(n, dl[i] += dy[i] * r[i]; dr[i] += dy[i] * l[i]);
         return;
-    case KAS_OP_MIN: /* the smaller one takes it all; equal ones share it; beside NaN both have it */
+    case KAS_OP_MIN: /* the smaller one takes it all; equal ones share it; beside NaN both have
+                      * it */
         EACH(n, dl[i] += l[i] > r[i]    ? 0
                          : l[i] == r[i] ? dy[i] / 2
                                         : dy[i];

@@ -35,8 +35,8 @@ static inline long end_pixel(const neighbour *n)
     return n->bottom > n->top ? (n->bottom - 1) * n->w + n->right : first_pixel(n);
 }
 
-/* Clears what a run of pixels in the order of memory has between the rows: pixels whose neighbour is
- * outside on the left or right. */
+/* Clears what a run of pixels in the order of memory has between the rows: pixels whose neighbour
+ * is outside on the left or right. */
 static void clear_sides(const neighbour *n, real *y)
 {
     for (long row = n->top; row + 1 < n->bottom; row++) {

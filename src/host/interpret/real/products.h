@@ -1,5 +1,5 @@
-/* bmm: y[b][m][n] = sum over k of lhs[b][m][k] * rhs[b][k][n] / sqrt(K), and then a softmax along n.
- * A transposed LHS is [b][k][m], a transposed RHS [b][n][k]. */
+/* bmm: y[b][m][n] = sum over k of lhs[b][m][k] * rhs[b][k][n] / sqrt(K), and then a softmax along
+ * n. A transposed LHS is [b][k][m], a transposed RHS [b][n][k]. */
 #ifndef KAS_INTERPRET_REAL_PRODUCTS_H
 #define KAS_INTERPRET_REAL_PRODUCTS_H
 

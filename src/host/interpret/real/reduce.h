@@ -1,5 +1,5 @@
-/* Primitives along some dims of a tensor [outer][length][inner]: folds, softmax, norm; and pools over
- * the neighbours of a pixel. */
+/* Primitives along some dims of a tensor [outer][length][inner]: folds, softmax, norm; and pools
+ * over the neighbours of a pixel. */
 #ifndef KAS_INTERPRET_REAL_REDUCE_H
 #define KAS_INTERPRET_REAL_REDUCE_H
 
@@ -316,8 +316,8 @@ static void largest_along(const kas_step *s, int size, bool down, const numbered
     }
 }
 
-/* The first of the largest pixels, row by row; the first NaN wins over everything. Along rows first: then the first
- * of equal rows has the first of equal pixels. */
+/* The first of the largest pixels, row by row; the first NaN wins over everything. Along rows
+ * first: then the first of equal rows has the first of equal pixels. */
 static void pool_max(const kas_step *s, const values *v, bool backward)
 {
     const size_t area = s->h * s->w;

@@ -5,8 +5,8 @@
 #include "host/interpret/steps.h"
 #include "host/interpret/real/matmul.h"
 
-/* For one image and one instance. A backward function ADDS to din and dweight, which is NULL where it is
- * not wanted, and may spoil dy. Values are there as far as kas_step.computed says. */
+/* For one image and one instance. A backward function ADDS to din and dweight, which is NULL where
+ * it is not wanted, and may spoil dy. Values are there as far as kas_step.computed says. */
 typedef struct values {
     const real *in[KAS_MAX_INPUTS], *weight;
     real *y;

@@ -59,8 +59,8 @@ double kas_chart_y(const kas_chart *chart, double value);
 
 /* Keeps labels away from the mark at (x, y) in the picture. */
 void kas_chart_keep_free(kas_chart *chart, double x, double y, double radius);
-/* Writes a label beside the mark at (x, y) where it covers no mark and no other label. Where there is
- * no such place it covers some when it is needed; otherwise nothing is written and false is
+/* Writes a label beside the mark at (x, y) where it covers no mark and no other label. Where there
+ * is no such place it covers some when it is needed; otherwise nothing is written and false is
  * returned. */
 bool kas_chart_label(kas_chart *chart, double x, double y, const char *class, const char *text,
                      bool needed);

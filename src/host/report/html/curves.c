@@ -1,4 +1,5 @@
-/* Training curves: the leaders named, the rest in the background, a cross where one was given up. */
+/* Training curves: the leaders named, the rest in the background, a cross where one was given
+ * up. */
 #include "host/report/html/curves.h"
 
 #include <math.h>

@@ -97,8 +97,8 @@ static int draw_grid(kas_chart *c, const kas_report_view *v, grid *g, bool draw)
     return taken;
 }
 
-/* Draws the dominated candidates on a grid so coarse that there are at most `limit` of them. Returns
- * how many it drew, or -1 when memory is exhausted. */
+/* Draws the dominated candidates on a grid so coarse that there are at most `limit` of them.
+ * Returns how many it drew, or -1 when memory is exhausted. */
 static int draw_dominated(kas_chart *c, const kas_report_view *v, int limit)
 {
     grid g = {.cell = CELL, .taken = malloc((size_t)(c->width + 1) * (size_t)(c->height + 1))};

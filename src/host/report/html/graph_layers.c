@@ -198,8 +198,8 @@ static double apart(const plan *p, int left, int right)
 }
 
 /* Moves the vertices of a layer so that the squares of the distances to their wishes have the least
- * sum and none overlaps its neighbour: with the widths taken away this is isotonic regression, which
- * merges runs that are out of order into their mean. */
+ * sum and none overlaps its neighbour: with the widths taken away this is isotonic regression,
+ * which merges runs that are out of order into their mean. */
 static void settle(plan *p, int layer)
 {
     const int *o = p->order + p->begin[layer], n = p->begin[layer + 1] - p->begin[layer];

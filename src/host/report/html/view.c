@@ -53,8 +53,8 @@ static void find_leaders(kas_report_view *v)
 
 /* ---- device time ---- */
 
-/* The time from an item's start to its end would hold pauses as well: between two runs of the search,
- * and at a rung. */
+/* The time from an item's start to its end would hold pauses as well: between two runs of the
+ * search, and at a rung. */
 static kas_status device_seconds(kas_report_view *v, const kas_work *w, double *out)
 {
     kas_epoch *epoch;

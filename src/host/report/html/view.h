@@ -31,8 +31,8 @@ typedef struct kas_report_view {
     bool answered;
     kas_finalist final[KAS_FINALISTS_MOST + 1]; /* kas_finals_of */
     int finals;
-    /* The time for which items trained and waited for compilers, added up in the order in which they
-     * ended. Screening and measuring latency, which are short, are not recorded. */
+    /* The time for which items trained and waited for compilers, added up in the order in which
+     * they ended. Screening and measuring latency, which are short, are not recorded. */
     double device_seconds;
     kas_report_step *step;
     int steps;

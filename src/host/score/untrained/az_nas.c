@@ -1,15 +1,16 @@
-/* Three of AZ-NAS's four scores (Lee and Ham, "AZ-NAS: Assembling zero-cost proxies for network architecture
- * search", CVPR 2024, equations 2 to 8; cvlab-yonsei/AZ-NAS, compute_az_nas_score.py); the fourth, complexity, is
- * `flops`. The images are standard normal. A block ends where everything that follows reads one layer only, and
- * that layer's output is complete: no norm, activation or max or average pool follows it directly.
+/* Three of AZ-NAS's four scores (Lee and Ham, "AZ-NAS: Assembling zero-cost proxies for network
+ * architecture search", CVPR 2024, equations 2 to 8; cvlab-yonsei/AZ-NAS, compute_az_nas_score.py);
+ * the fourth, complexity, is `flops`. The images are standard normal. A block ends where everything
+ * that follows reads one layer only, and that layer's output is complete: no norm, activation or
+ * max or average pool follows it directly.
  *
- * expressivity: s_l is the entropy of the eigenvalues, divided by their sum, of the covariance matrix of a block's
- *     channels over all pixels of all images; the sum over blocks.
+ * expressivity: s_l is the entropy of the eigenvalues, divided by their sum, of the covariance
+ *     matrix of a block's channels over all pixels of all images; the sum over blocks.
  * progressivity: the smallest s_l - s_(l-1).
- * trainability: G_out has entries +1 and -1 at random at the end of a block, and G_in is the gradient that it gives
- *     at the end of the block before (taken apart by pixels where the image is larger there); sigma is the largest
- *     singular value of their product [c_in][c_out], divided by the number of pixels: the mean over blocks of
- *     2 - sigma - 1 / sigma.
+ * trainability: G_out has entries +1 and -1 at random at the end of a block, and G_in is the
+ *     gradient that it gives at the end of the block before (taken apart by pixels where the image
+ *     is larger there); sigma is the largest singular value of their product [c_in][c_out], divided
+ *     by the number of pixels: the mean over blocks of 2 - sigma - 1 / sigma.
  *
  * az_nas combines the four by the sum of the logarithms of ranks (equation 9, rank.h). */
 #include <math.h>
@@ -117,8 +118,8 @@ static void random_signs(float *x, size_t n, uint64_t seed, int layer)
     }
 }
 
-/* The product of the gradients at `in` and `out`, [channels of in, times the pixels of one of out][channels of
- * out], divided by the number of pixels. */
+/* The product of the gradients at `in` and `out`, divided by the number of pixels:
+ * [channels of in, times the pixels of one of out][channels of out]. */
 static void multiply(const kas_interpreter *p, int in, int out, double *product)
 {
     const kas_layer *a = &p->options.net->layer[in], *b = &p->options.net->layer[out];

@@ -1,6 +1,6 @@
-/* Scores that count: parameters, FLOPs and layers with weights of the whole network, and its predicted latency
- * (predict/predict.h). None looks at an image, and all are hard to beat (Ning et al., "Evaluating efficient
- * performance estimators of neural architectures", NeurIPS 2021). */
+/* Scores that count: parameters, FLOPs and layers with weights of the whole network, and its
+ * predicted latency (predict/predict.h). None looks at an image, and all are hard to beat (Ning et
+ * al., "Evaluating efficient performance estimators of neural architectures", NeurIPS 2021). */
 #include "host/score/untrained/scoring.h"
 
 static const kas_kernel *kernel_at(const kas_scoring *s, int t)

@@ -6,13 +6,14 @@
 
 #include "host/core/status.h"
 
-/* Finds the `count` smallest eigenvalues of the symmetric matrix [n][n], ascending, in value [count]. The
- * matrix is overwritten; its lower triangle is not read. All are NaN when an element is not finite. Their
- * error is some 1e-15 of the largest magnitude: Householder's tridiagonal form, then bisection. */
+/* Finds the `count` smallest eigenvalues of the symmetric matrix [n][n], ascending, in value
+ * [count]. The matrix is overwritten; its lower triangle is not read. All are NaN when an element
+ * is not finite. Their error is some 1e-15 of the largest magnitude: Householder's tridiagonal
+ * form, then bisection. */
 kas_status kas_eigenvalues(int n, double *matrix, int count, double *value);
 
-/* Returns the correlation matrix of the rows of x [n][columns], of which only the upper triangle is filled; a
- * constant row gives NaN. The caller frees it; NULL: no memory. */
+/* Returns the correlation matrix of the rows of x [n][columns], of which only the upper triangle is
+ * filled; a constant row gives NaN. The caller frees it; NULL: no memory. */
 double *kas_correlation(int n, size_t columns, const float *x);
 
 #endif

@@ -1,6 +1,7 @@
-/* jacob_cov: how differently the images move the logits (Mellor et al., "Neural architecture search without
- * training", arXiv 2006.04647v1; SamsungLabs/zero-cost-nas, jacob_cov.py). J[n] is the gradient of the sum of
- * all logits with respect to image n; v are the eigenvalues of the correlation matrix of the rows of J:
+/* jacob_cov: how differently the images move the logits (Mellor et al., "Neural architecture search
+ * without training", arXiv 2006.04647v1; SamsungLabs/zero-cost-nas, jacob_cov.py). J[n] is the
+ * gradient of the sum of all logits with respect to image n; v are the eigenvalues of the
+ * correlation matrix of the rows of J:
  *
  *     - sum over i of log(v_i + k) + 1 / (v_i + k),   k = 1e-5 */
 #include <math.h>

@@ -1,9 +1,10 @@
-/* meco: how independent the channels of each layer are (Jiang, Wang and Bie, "MeCo: Zero-shot NAS with one data
- * and single forward pass via minimum eigenvalue of correlation", NeurIPS 2023, equation 5; HamsterMimi/MeCo,
- * get_score). For one image of standard normal values, the sum over layers of the smallest eigenvalue of the
- * correlation matrix of their channels; correlations with a constant channel count as 0. Layers are those whose
- * output is an image of several pixels and that compute something. A layer with more channels than pixels adds
- * nothing: its matrix is singular. */
+/* meco: how independent the channels of each layer are (Jiang, Wang and Bie, "MeCo: Zero-shot NAS
+ * with one data and single forward pass via minimum eigenvalue of correlation", NeurIPS 2023,
+ * equation 5; HamsterMimi/MeCo, get_score). For one image of standard normal values, the sum over
+ * layers of the smallest eigenvalue of the correlation matrix of their channels; correlations with
+ * a constant channel count as 0. Layers are those whose output is an image of several pixels and
+ * that compute something. A layer with more channels than pixels adds nothing: its matrix is
+ * singular. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,11 +1,12 @@
-/* Scores that see which ReLUs are active: those of the network, ReLU6 included, and those of kernels. They
- * see no other function: a network without ReLU has no such score.
+/* Scores that see which ReLUs are active: those of the network, ReLU6 included, and those of
+ * kernels. They see no other function: a network without ReLU has no such score.
  *
- * naswot: log |det K|, where K[i][j] is the number of ReLUs that images i and j agree on (Mellor et al.,
- * "Neural architecture search without training", ICML 2021; BayesWatch/nas-without-training, hook_logdet).
- * swap: the number of different patterns that a ReLU's values have over the images (Peng et al., "SWAP-NAS:
- * Sample-wise activation patterns for ultra-fast NAS", ICLR 2024, definition 3.2, without the regularisation
- * by parameters); of at most 64 images. */
+ * naswot: log |det K|, where K[i][j] is the number of ReLUs that images i and j agree on (Mellor et
+ *     al., "Neural architecture search without training", ICML 2021;
+ *     BayesWatch/nas-without-training, hook_logdet).
+ * swap: the number of different patterns that a ReLU's values have over the images (Peng et al.,
+ *     "SWAP-NAS: Sample-wise activation patterns for ultra-fast NAS", ICLR 2024, definition 3.2,
+ *     without the regularisation by parameters); of at most 64 images. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,13 +1,14 @@
-/* Scores that add up something over all weights: of convolutions, linear layers and kernels (the factors
- * of `scale` too), not biases and not batch norms.
+/* Scores that add up something over all weights: of convolutions, linear layers and kernels (the
+ * factors of `scale` too), not biases and not batch norms.
  *
- * snip: the sum of |theta * dL/dtheta| (Lee, Ajanthan and Torr, ICLR 2019, as a score of networks in
- * Abdelfattah et al., "Zero-cost proxies for lightweight NAS", ICLR 2021).
+ * snip: the sum of |theta * dL/dtheta| (Lee, Ajanthan and Torr, ICLR 2019, as a score of networks
+ *     in Abdelfattah et al., "Zero-cost proxies for lightweight NAS", ICLR 2021).
  * grad_norm: the sum over weight tensors of the Euclidean norm of dL/dtheta (Abdelfattah et al.).
- * synflow: the sum of |theta * dR/dtheta|, where R is the sum of the logits for an image of ones in the
- * network with the magnitudes of all weights (Tanaka et al., NeurIPS 2020). Batch norms are bypassed, as in
- * Abdelfattah et al.; their statistics would undo the scale that the score is about. In float64: in
- * ResNet-34 the logits are above 1e40, and their products with gradients leave float32. */
+ * synflow: the sum of |theta * dR/dtheta|, where R is the sum of the logits for an image of ones in
+ *     the network with the magnitudes of all weights (Tanaka et al., NeurIPS 2020). Batch norms are
+ *     bypassed, as in Abdelfattah et al.; their statistics would undo the scale that the score is
+ *     about. In float64: in ResNet-34 the logits are above 1e40, and their products with gradients
+ *     leave float32. */
 #include <math.h>
 
 #include "host/score/untrained/scoring.h"

@@ -1,13 +1,13 @@
 /* Scores: what is said of a network with kernels before it is trained.
  *
  * Each score is a row of one table (kas_score_get): its name, what it needs, and the function that
- * computes it, in a file of its own, which cites where the definition comes from.  docs/scores.md has
- * all of them with their traps.  A larger score is meant to promise more, whatever the score is; latency
- * and FLOPs are no exception, because larger networks are usually more accurate.
+ * computes it, in a file of its own, which cites where the definition comes from.  docs/scores.md
+ * has all of them with their traps.  A larger score is meant to promise more, whatever the score
+ * is; latency and FLOPs are no exception, because larger networks are usually more accurate.
  *
- * Scores of one kernel share passes through the network (interpret/interpret.h), which need no compiler.
- * All kernels see the same images, and for one seed the same initial weights in layers that they leave as
- * they are.  Other folders include this header. */
+ * Scores of one kernel share passes through the network (interpret/interpret.h), which need no
+ * compiler. All kernels see the same images, and for one seed the same initial weights in layers
+ * that they leave as they are.  Other folders include this header. */
 #ifndef KAS_SCORE_UNTRAINED_SCORE_H
 #define KAS_SCORE_UNTRAINED_SCORE_H
 
@@ -61,14 +61,14 @@ typedef struct kas_scoring kas_scoring;
 typedef struct kas_score {
     const char *name, *what;
     unsigned needs;
-    /* Computes the score; what is not finite becomes a state. KAS_UNSUPPORTED: the network has nothing
-     * that it looks at. NULL for one of ranks. */
+    /* Computes the score; what is not finite becomes a state. KAS_UNSUPPORTED: the network has
+     * nothing that it looks at. NULL for one of ranks. */
     kas_status (*compute)(kas_scoring *scoring, double *value);
 } kas_score;
 const kas_score *kas_score_get(int id);
 
-/* Reads a list of names with commas; "all" stands for all. KAS_USAGE names an unknown one and those that
- * there are. A score of ranks asks for those that it ranks. */
+/* Reads a list of names with commas; "all" stands for all. KAS_USAGE names an unknown one and those
+ * that there are. A score of ranks asks for those that it ranks. */
 kas_status kas_scores_parse(const char *list, bool asked[KAS_SCORES]);
 
 /* What is the same for all kernels. */
@@ -102,10 +102,10 @@ typedef struct kas_scored {
     double cpu_seconds;
 } kas_scored;
 
-/* Computes the scores of a replacement (NULL: the network as it is) on minibatch number `minibatch` (a score of
- * two minibatches takes the other one as well): the mean over `draws` draws of the weights, with the seeds `seed`,
- * `seed` + 1, ... A score has a value when it has one in each draw. KAS_ILLEGAL or KAS_UNSUPPORTED where a kernel
- * cannot be evaluated. */
+/* Computes the scores of a replacement (NULL: the network as it is) on minibatch number `minibatch`
+ * (a score of two minibatches takes the other one as well): the mean over `draws` draws of the
+ * weights, with the seeds `seed`, `seed` + 1, ... A score has a value when it has one in each draw.
+ * KAS_ILLEGAL or KAS_UNSUPPORTED where a kernel cannot be evaluated. */
 kas_status kas_score_average(const kas_score_setup *setup, const kas_replacement *replacement,
                              int minibatch, uint64_t seed, int draws, kas_score_memory *memory,
                              kas_scored *out);

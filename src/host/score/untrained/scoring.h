@@ -26,7 +26,8 @@ struct kas_scoring {
     char layer[KAS_LAYER_NAME];
 };
 
-/* The network after a forward pass over the minibatch, or the other one. *finite: its logits are. */
+/* The network after a forward pass over the minibatch, or the other one. *finite: its logits
+ * are. */
 kas_status kas_scoring_forward(kas_scoring *s, bool other, bool *finite);
 /* The same with gradients. */
 kas_status kas_scoring_gradient(kas_scoring *s, bool other, kas_score_gradient gradient,

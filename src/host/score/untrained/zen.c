@@ -1,13 +1,14 @@
-/* zen: how far a small change of the image moves what the network sees, before the pixels are averaged (Lin et
- * al., "Zen-NAS: A zero-shot NAS for high-performance image recognition", ICCV 2021, algorithm 1;
- * idstcv/ZenNAS, compute_zen_score.py). Images x and e are standard normal, and so are the weights:
+/* zen: how far a small change of the image moves what the network sees, before the pixels are
+ * averaged (Lin et al., "Zen-NAS: A zero-shot NAS for high-performance image recognition", ICCV
+ * 2021, algorithm 1; idstcv/ZenNAS, compute_zen_score.py). Images x and e are standard normal, and
+ * so are the weights:
  *
  *     log( mean over images of |f(x) - f(x + 0.01 e)|_1 )
  *         + sum over batch norms of log sqrt( mean over channels of the variance in front of it )
  *
- * The variances are those of the minibatch x (the published code takes running variances, which are a tenth of
- * the way there). f is the network in front of its global pool; without one, in front of its first linear
- * layer. */
+ * The variances are those of the minibatch x (the published code takes running variances, which are
+ * a tenth of the way there). f is the network in front of its global pool; without one, in front of
+ * its first linear layer. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,11 @@
-/* zico: how steady the gradients of weights are from one minibatch to another (Li et al., "ZiCo: Zero-shot NAS
- * via inverse coefficient of variation on gradients", ICLR 2023, equation 10; SLDGroup/ZiCo, compute_zico.py):
+/* zico: how steady the gradients of weights are from one minibatch to another (Li et al., "ZiCo:
+ * Zero-shot NAS via inverse coefficient of variation on gradients", ICLR 2023, equation 10;
+ * SLDGroup/ZiCo, compute_zico.py):
  *
  *     sum over weight tensors of log( sum over weights of mean |g| / standard deviation of g )
  *
- * over two minibatches, the deviation divided by their number; weights whose gradients agree to the last bit
- * are left out. Weights are those of saliency.c. */
+ * over two minibatches, the deviation divided by their number; weights whose gradients agree to the
+ * last bit are left out. Weights are those of saliency.c. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

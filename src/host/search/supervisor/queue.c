@@ -295,9 +295,9 @@ static kas_status add_finals(kas_supervisor *s, const kas_ending *end)
     return status == KAS_OK ? kas_supervisor_refresh(s) : status;
 }
 
-/* Adds the measurement in turns of the first finalist that has none; *missing says whether there was
- * one. One at a time: so no other item runs meanwhile, in this worker or in another, and the next
- * finalists may be others. */
+/* Adds the measurement in turns of the first finalist that has none; *missing says whether there
+ * was one. One at a time: so no other item runs meanwhile, in this worker or in another, and the
+ * next finalists may be others. */
 static kas_status add_turns(kas_supervisor *s, const kas_ending *end, bool *missing)
 {
     bool added; /* false: another supervisor has added it */

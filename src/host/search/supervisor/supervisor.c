@@ -86,8 +86,8 @@ static void count_items(const kas_supervisor *s, kas_event *event)
     event->best = kas_objective_leader(s->options->search, s->list, s->count);
 }
 
-/* Estimates the time left from the mean time of ended items and the number of workers. With rungs an
- * item mostly waits, so there the study's time is shared out among those that ended. */
+/* Estimates the time left from the mean time of ended items and the number of workers. With rungs
+ * an item mostly waits, so there the study's time is shared out among those that ended. */
 static double estimate(const kas_supervisor *s, const kas_event *event)
 {
     double spent = 0;
@@ -429,8 +429,8 @@ static kas_status end_workers(kas_supervisor *s, bool save)
     return status;
 }
 
-/* Finds out whether weights of the item were deleted that this run wants: those of the baseline with
- * which candidates begin, or with --retrain those of a final training. */
+/* Finds out whether weights of the item were deleted that this run wants: those of the baseline
+ * with which candidates begin, or with --retrain those of a final training. */
 static kas_status lacks_weights(const kas_supervisor *s, const kas_work *work, bool *lacks)
 {
     char path[KAS_STUDY_PATH];
@@ -518,8 +518,9 @@ static kas_status with_signals(kas_supervisor *s)
     return status != KAS_OK ? kas_fail(status, "%s", message) : ended;
 }
 
-/* Deletes the checkpoints of a complete study, and the folder in which ranks met. Files in there are
- * left by processes that were killed while they wrote them, or before they could delete them. */
+/* Deletes the checkpoints of a complete study, and the folder in which ranks met. Files in there
+ * are left by processes that were killed while they wrote them, or before they could delete
+ * them. */
 static kas_status drop_checkpoints(const kas_supervisor *s)
 {
     int dropped;

@@ -251,8 +251,8 @@ kas_status kas_evaluation_train(kas_evaluation *r)
 
 /* Memory that cannot be had is the item's own fault when its training is too large for the device;
  * otherwise somebody else has it.  Files (the data set, weights to start from) were good when this
- * worker opened the study: that they cannot be read any more is no fault of an item either, nor that
- * another rank of it has ended. */
+ * worker opened the study: that they cannot be read any more is no fault of an item either, nor
+ * that another rank of it has ended. */
 kas_status kas_evaluation_blame(kas_evaluation *r, kas_status status)
 {
     const kas_train_options options = training(r);

@@ -39,9 +39,9 @@ typedef struct kas_task {
     const char *gains;  /* as in a kernel file; NULL = not calibrated yet */
     kas_work_role role; /* TRAINING: its latency is known; MEASURING: it is only measured, and goes
                            back to the queue */
-    /* Of a final training that several workers share (docs/parallel.md); 0 ranks: this one alone. The
-     * ranks meet in the folder `meeting` under the name `attempt`, and wait for each other as long as
-     * `rank_timeout`, in seconds. */
+    /* Of a final training that several workers share (docs/parallel.md); 0 ranks: this one alone.
+     * The ranks meet in the folder `meeting` under the name `attempt`, and wait for each other as
+     * long as `rank_timeout`, in seconds. */
     int rank, ranks;
     const char *meeting, *attempt;
     double rank_timeout;

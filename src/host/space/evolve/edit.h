@@ -1,6 +1,6 @@
-/* The changes that turn the outline of a parent into that of a child, which is tidy then. Each draws
- * where and what it changes from d->rng, and returns false when what it drew changes nothing or
- * cannot be. Whether a true change gives a kernel is for kas_rebuild to find out.
+/* The changes that turn the outline of a parent into that of a child, which is tidy then. Each
+ * draws where and what it changes from d->rng, and returns false when what it drew changes nothing
+ * or cannot be. Whether a true change gives a kernel is for kas_rebuild to find out.
  *
  * Internal to evolve/. */
 #ifndef KAS_SPACE_EVOLVE_EDIT_H

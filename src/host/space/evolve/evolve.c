@@ -10,8 +10,8 @@
 #include "host/space/evolve/rebuild.h"
 #include "host/space/split.h"
 
-/* The most tries of one attempt, all with the same kind of change: a kind that seldom gives a kernel
- * then has nearly as many children as the others. */
+/* The most tries of one attempt, all with the same kind of change: a kind that seldom gives a
+ * kernel then has nearly as many children as the others. */
 enum { MOST_TRIES = 8 };
 
 struct kas_children {
@@ -70,8 +70,8 @@ static kas_reject rebuild(kas_workshop *c, const kas_outline *o)
     return kas_rebuild(&c->guided, o, o->nodes, o->nodes - 1, false);
 }
 
-/* Keeps the nodes up to one that is drawn, and lets the guided sampler draw the others, so many that
- * the kernel has a number of primitives that is drawn too. */
+/* Keeps the nodes up to one that is drawn, and lets the guided sampler draw the others, so many
+ * that the kernel has a number of primitives that is drawn too. */
 static kas_reject regrow(kas_workshop *c, const kas_outline *parent)
 {
     const int least = c->options.min_primitives, most = c->options.max_primitives;

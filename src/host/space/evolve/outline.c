@@ -40,8 +40,8 @@ static void take_splits(kas_guided *d, const kas_kernel *kernel, kas_outline *ou
         out->split[0] = d->split[kas_rng_below(&d->rng, (uint32_t)d->splits)];
 }
 
-/* Returns whether a size holds the rest of something other than C. Such a rest may follow the image,
- * and then no weight may have it. */
+/* Returns whether a size holds the rest of something other than C. Such a rest may follow the
+ * image, and then no weight may have it. */
 static bool holds_strange_rest(const kas_kernel *kernel, const kas_dim *size)
 {
     const kas_dim c = kas_dim_symbol(KAS_SYM_C);

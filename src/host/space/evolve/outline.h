@@ -24,10 +24,10 @@ typedef struct kas_outline {
     uint32_t group; /* the value of G0; 0 = the targets have none */
 } kas_outline;
 
-/* Outlines a kernel, whose shapes the outline borrows. What no sample has is brought to what samples
- * have: all group symbols become G0, with one of their values or, if none divides the channels of
- * all targets, another. A kernel without a split gets one, as a sample does. Both are drawn from
- * d->rng. */
+/* Outlines a kernel, whose shapes the outline borrows. What no sample has is brought to what
+ * samples have: all group symbols become G0, with one of their values or, if none divides the
+ * channels of all targets, another. A kernel without a split gets one, as a sample does. Both are
+ * drawn from d->rng. */
 void kas_outline_begin(kas_guided *d, const kas_kernel *kernel, kas_outline *out);
 
 /* Replaces G1 to G3 in a size by G0. */
