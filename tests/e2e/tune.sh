@@ -20,19 +20,34 @@ tune -o "$dir/again.txt" >"$dir/json"
 [ "$(values known)" = "true true " ] && [ "$(values tried)" = "0 0 " ] && [ "$(values kept)" = "$kept" ] || fail "not found again: $(cat "$dir/json")"
 cmp "$dir/s.txt" "$dir/again.txt" || fail "what was found again differs"
 [ "$(find "$dir/cache/schedules" -name '*.schedule' | wc -l)" = 2 ] || fail "records in the cache"
-tune --batch 4 >"$dir/json"
-[ "$(values known)" = "false false " ] || fail "found for another shape"
+for batch in 64 256; do
+    tune --batch $batch >"$dir/json"
+    [ "$(values known)" = "false false " ] || fail "found for another shape"
+done
 echo "ok: found again"
 
-# A schedule that the user keeps is used where the launch is met, and only with --tuned.
+# All six records get the default's steps as a schedule that was kept. It is used where the launch is met, and only with --tuned.
+"$kas" show kernels/canvas_kernel_b.json "${net[@]:0:4}" --layer layer2.0.conv1 --schedule cpu >"$dir/default"
+/usr/bin/python3 - "$dir/default" "$dir"/cache/schedules/*/*/*.schedule <<'END'
+import hashlib, struct, sys
+head, steps = open(sys.argv[1]).read().split("kernel f1\n")
+text = (head + "kernel f1\n" + steps.split("kernel")[0]).encode()
+for path in sys.argv[2:]:
+    open(path, "wb").write(text + b"KASJIT\r\n" + struct.pack("<Q", len(text)) + hashlib.sha256(text).digest())
+END
 "$kas" dataset make shapes -o "$dir/s.h5" --train 16 --test 8 --size 8 --classes 4 >/dev/null
 train() { expect 0 "$1" "$kas" train --net resnet20 --dataset "$dir/s.h5" --kernel kernels/canvas_kernel_b.json --epochs 1 --batch 2 --device cpu --threads 1 "${@:2}"; }
-train 'generated launches have schedules that were tuned' --tuned
+used() { grep -Eqh "$1" "$dir/out" "$dir/err" || { cat "$dir/out" "$dir/err"; fail "expected $1"; }; }
+train '' --tuned
+used '^2 of [0-9]+ generated launches have schedules that were tuned'
 train ''
 if grep -q 'that were tuned' "$dir/out" "$dir/err"; then fail "tuned without --tuned"; fi
 expect 2 '--tuned is about kernels' "$kas" train --net resnet20 --dataset "$dir/s.h5" --tuned
-expect 0 'generated launches have schedules that were tuned' "$kas" export kernels/canvas_kernel_b.json --net resnet20 --input 3x8x8 -o "$dir/x" --device cpu --tuned
-expect 0 ' launches with tuned schedules' "$kas" bench layers --kernel kernels/canvas_kernel_b.json --net resnet20 --input 3x8x8 --repeats 1 --device cpu --threads 1 --tuned
+expect 0 '' "$kas" export kernels/canvas_kernel_b.json --net resnet20 --input 3x8x8 -o "$dir/x" --device cpu --tuned
+used '2 of [0-9]+ generated launches have schedules that were tuned'
+# 256 images are a piece for two cores and two pieces for one; threads do not matter.
+expect 0 '' "$kas" bench layers --kernel kernels/canvas_kernel_b.json --net resnet20 --input 3x8x8 --repeats 1 --device cpu --threads 1 --batch 256 --tuned
+used ', [1-9][0-9]* launches with tuned schedules'
 echo "ok: train, export, bench layers --tuned"
 
 expect 2 '--layer nowhere: no such replaced convolution' "$kas" tune kernels/canvas_kernel_b.json "${net[@]}" --layer nowhere
