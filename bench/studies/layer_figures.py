@@ -100,9 +100,9 @@ def draw(convolutions, found, path):
     def y(value):
         return 30 + HEIGHT * (1 - value / most)
     text = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide + 60} {HEIGHT + 90}" font-family="sans-serif" font-size="10">',
-            f'<title>ResNet-34, layer by layer: times as fast as the convolution</title><rect width="100%" height="100%" fill="#fff"/>']
+            '<title>ResNet-34, layer by layer: times as fast as the convolution</title><rect width="100%" height="100%" fill="#fff"/>']
     for value in range(0, math.floor(most) + 1, max(1, round(most / 6))):
-        text.append(f'<path d="M40 {y(value):.1f}H{40 + wide}" stroke="{"#333" if value == 1 else "#ddd"}"/>'
+        text.append(f'<path d="M40 {y(value):.1f}H{40 + wide}" stroke="#ddd"/>'
                     f'<text x="34" y="{y(value) + 3:.1f}" text-anchor="end">{value}</text>')
     text.append(f'<path d="M40 {y(1):.1f}H{40 + wide}" stroke="#333"/>')
     for i, line in enumerate(convolutions):
