@@ -35,7 +35,8 @@ typedef enum kas_objective {
 } kas_objective;
 extern const char *const kas_objective_names[]; /* NULL-terminated */
 enum { KAS_FINALISTS_MOST = 32 };
-/* Whose schedules are searched on the device before its latency is measured (tune/tune.h). */
+/* The candidates whose schedules are searched before their latency is measured (tune/tune.h): none,
+ * the finalists, or all. */
 typedef enum kas_tuning { KAS_TUNE_NONE, KAS_TUNE_FRONTIER, KAS_TUNE_ALL } kas_tuning;
 extern const char *const kas_tuning_names[]; /* NULL-terminated */
 

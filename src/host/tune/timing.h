@@ -5,6 +5,7 @@
 #include "host/predict/machine.h"
 #include "jit/ir/program.h"
 
+/* What all timings of a program share. */
 typedef struct kas_tune_stand {
     kas_device *device;
     kas_timer *timer;

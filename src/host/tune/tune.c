@@ -102,9 +102,9 @@ static kas_estimate predict(const tuner *t, const kas_operation *op)
     return kas_predict_pass(t->machine, &pass);
 }
 
-/* Returns the seconds in which no launch can be done. That of the machine model is for data behind
- * a CPU's first cache; what lies in the first one is loaded and stored by at most VECTORS vectors a
- * step, float32 values of 4 bytes. */
+/* Returns the seconds that a launch takes at least. The machine model's floor is for data behind a
+ * CPU's first cache. Of data in the first one at most VECTORS vectors of float32 values, 4 bytes
+ * each, are loaded or stored in a cycle of a core. */
 static double floor_of(const tuner *t, const kas_operation *op)
 {
     enum { VECTORS = 4, BYTES = 4 };
@@ -232,8 +232,8 @@ static kas_tune_version version_of(const tuner *t, int v, int i)
     return (kas_tune_version){t->module, launch_of(t->version[v], i)};
 }
 
-/* Times version v of a launch beside the default. A time below the floor is said, once for a
- * launch, and counts for nothing: *sound is then false. */
+/* Times version v of a launch beside the default. A time below the floor counts for nothing, and a
+ * warning says so, once for a launch: *sound is then false. */
 static kas_status time_beside(const tuner *t, int v, int i, bool cold, int rounds,
                               kas_tune_ratio *out, bool *sound)
 {
