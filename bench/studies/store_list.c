@@ -1,15 +1,17 @@
 /* How long a supervisor takes to read a study: all items, which it does once, and then what has
  * changed, which it does at every claim, epoch and end. Prints the number of items and the
- * processor seconds of a reading of all, of one when nothing has changed, of one for each item that has
- * changed, and of a walk through all items in memory; the server's seconds not included.
- *     build/bench/store_list ITEMS [URL]     in a file below /tmp, or the study "list" of a server
- */
+ * processor seconds of a reading of all, of one when nothing has changed, of one for each item that
+ * has changed, and of a walk through all items in memory; the server's seconds not included.
+ *     build/bench/store_list ITEMS [URL]
+ * makes at least 100 items in a file below /tmp, or in the study "bench-store-list" of a server,
+ * whose items of an earlier run it deletes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "host/core/clock.h"
+#include "host/core/integer.h"
 #include "host/store/sql.h"
 
 enum { READINGS = 20, CHANGED = 100 };
@@ -24,8 +26,12 @@ typedef struct reader {
 /* Makes a study of items with 2,000 bytes of kernel and 1,250 of right images. */
 static kas_status make_study(const char *items, const char *url, kas_store **out)
 {
+    int64_t count;
+    if (!kas_integer_read(items, CHANGED, INT32_MAX, &count))
+        return kas_fail(KAS_USAGE, "ITEMS: expected an integer of at least %d, found \"%s\"",
+                        CHANGED, items);
     char path[64] = "/tmp/store-list-XXXXXX", kernel[2001] = "", correct[1251] = "";
-    kas_store_place place = {.study = "list"};
+    kas_store_place place = {.study = "bench-store-list"};
     memset(kernel, 'k', sizeof kernel - 1);
     memset(correct, 'c', sizeof correct - 1);
     if (!url)
@@ -40,7 +46,7 @@ static kas_status make_study(const char *items, const char *url, kas_store **out
         "INSERT INTO work (kind, k, attempt, name, created, kernel, correct, state)"
         " WITH RECURSIVE n(k) AS (SELECT 0 UNION ALL SELECT k + 1 FROM n WHERE k + 1 < ?)"
         " SELECT 1, k, k, '', 0, ?, ?, 'finished' FROM n",
-        "itt", (int64_t)atoi(items), kernel, correct);
+        "itt", count, kernel, correct);
 }
 
 static kas_status read_all(reader *r, double *seconds)
