@@ -223,11 +223,8 @@ static void see_load(void *context, kas_ex x, const kas_ex_node *node)
     const uint64_t mask = kas_masks_ex(&e->masks, x);
     if (node->kind != KAS_EX_LOAD || !(mask >> kas_masks_index(&e->masks, e->nest->column) & 1))
         return;
-    double times = (double)turns_of(e) * e->nest->width;
-    for (int i = e->nest->loops; i < e->masks.vars; i++)
-        if (mask >> i & 1)
-            times *= (double)e->ir->var_size[e->masks.var[i]];
-    *l->registers += times;
+    const uint64_t inside = mask & ~UINT64_C(0) << e->nest->loops;
+    *l->registers += (double)turns_of(e) * e->nest->width * kas_masks_turns(&e->masks, inside);
 }
 
 kas_status kas_emit_column(kas_emitter *e)

@@ -35,10 +35,8 @@ static void see_load(void *context, kas_ex x, const kas_ex_node *node)
     if (e->nest->width > 1 && g.kind != KAS_GROUP_SAME)
         registers = g.kind == KAS_GROUP_RUN && g.aligned ? RUN : SINGLE * e->nest->width;
     const uint64_t mask = kas_masks_ex(&e->masks, x) & ~(e->open | c->loops);
-    for (int i = e->nest->loops; i < e->masks.vars; i++)
-        if (mask >> i & 1)
-            registers *= (double)e->ir->var_size[e->masks.var[i]];
-    c->registers += registers;
+    const uint64_t inside = mask & ~UINT64_C(0) << e->nest->loops;
+    c->registers += registers * kas_masks_turns(&e->masks, inside);
 }
 
 /* Returns how many turns of the innermost loop may be unrolled. */

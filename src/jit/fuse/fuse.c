@@ -185,12 +185,7 @@ typedef struct visit {
 
 static double repeats(const visit *v, uint64_t mask)
 {
-    double times = 1;
-    mask &= ~v->outer;
-    for (int i = 0; i < v->masks.vars; i++)
-        if (mask >> i & 1)
-            times *= (double)v->ir->var_size[v->masks.var[i]];
-    return times;
+    return kas_masks_turns(&v->masks, mask & ~v->outer);
 }
 
 /* Returns whether a reduction walks along what lies side by side in the tensor that is read. */

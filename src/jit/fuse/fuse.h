@@ -39,6 +39,7 @@ typedef struct kas_masks {
     uint64_t *mask; /* by kas_ex */
     char *known;
 } kas_masks;
+
 /* Prepares masks over var[0..outer) and the variables of the reductions in `root`. Returns
  * KAS_UNSUPPORTED when these are more than 64, KAS_NO_MEMORY; after a failure nothing is
  * left to free. */
@@ -47,6 +48,9 @@ void kas_masks_free(kas_masks *m);
 uint64_t kas_masks_ix(const kas_masks *m, kas_ix ix);
 uint64_t kas_masks_ex(kas_masks *m, kas_ex e);
 int kas_masks_index(const kas_masks *m, int var);
+/* Returns how many turns loops over the variables of a mask have together: the product of their
+ * sizes. */
+double kas_masks_turns(const kas_masks *m, uint64_t mask);
 
 /* Returns the rough cost of a function in simple operations. */
 double kas_fn_cost(kas_fn fn);

@@ -59,6 +59,15 @@ int kas_masks_index(const kas_masks *m, int var)
     return -1;
 }
 
+double kas_masks_turns(const kas_masks *m, uint64_t mask)
+{
+    double turns = 1;
+    for (int i = 0; i < m->vars; i++)
+        if (mask >> i & 1)
+            turns *= (double)m->ir->var_size[m->var[i]];
+    return turns;
+}
+
 uint64_t kas_masks_ix(const kas_masks *m, kas_ix ix)
 {
     const kas_ix_sum *s = kas_ix_get(m->ir, ix);

@@ -396,15 +396,6 @@ static void see_chain(void *context, kas_ex e, const kas_ex_node *node)
     }
 }
 
-static double turns_of(const boxing *b, uint64_t mask)
-{
-    double turns = 1;
-    for (int i = 0; i < b->masks.vars; i++)
-        if (mask >> i & 1)
-            turns *= (double)b->ir->var_size[b->masks.var[i]];
-    return turns;
-}
-
 static kas_status list(boxing *b, int loop)
 {
     kas_nest *n = b->nest;
@@ -423,7 +414,7 @@ static kas_status list(boxing *b, int loop)
             return KAS_OK;
         b->local &= ~s.outer;
         b->chain = UINT64_C(1) << kas_masks_index(&b->masks, loop);
-        n->fills *= turns_of(b, s.outer);
+        n->fills *= kas_masks_turns(&b->masks, s.outer);
         n->fills *= n->rows < 0 ? 1 : (double)(n->block_rows / n->block[1]);
     }
     return kas_ex_visit(b->ir, n->value, see_load, b);

@@ -53,15 +53,6 @@ typedef struct counter {
 
 /* ---- how often ------------------------------------------------------------------------------- */
 
-static double turns_of(const counter *c, uint64_t mask)
-{
-    double n = 1;
-    for (int i = 0; i < c->masks.vars; i++)
-        if (mask >> i & 1)
-            n *= (double)c->ir->var_size[c->masks.var[i]];
-    return n;
-}
-
 /* Returns how often a value that depends on these variables is computed. */
 static double computed(const counter *c, uint64_t mask)
 {
@@ -72,7 +63,7 @@ static double computed(const counter *c, uint64_t mask)
         around = inner < c->masks.vars ? c->all & ~(UINT64_C(1) << inner) : c->all;
     else if (mask >> c->nest->loops)
         around = c->all & ~c->lane;
-    return turns_of(c, mask | around);
+    return kas_masks_turns(&c->masks, mask | around);
 }
 
 /* Adds operations on a value. */
@@ -304,7 +295,7 @@ static void see_reduction(counter *c, kas_ex e, const kas_ex_node *node, uint64_
 {
     const uint64_t body = kas_masks_ex(&c->masks, node->a[0]);
     if (!is_fused(c, node)) {
-        c->flops += turns_of(c, mask) * (double)c->ir->var_size[node->var];
+        c->flops += kas_masks_turns(&c->masks, mask) * (double)c->ir->var_size[node->var];
         operate(c, body, cost_of((kas_fn)node->fn));
     }
     if (node->kind == KAS_EX_ROW) {
@@ -348,7 +339,7 @@ static void see(void *context, kas_ex e, const kas_ex_node *node)
 {
     counter *c = context;
     const uint64_t mask = kas_masks_ex(&c->masks, e);
-    const double n = turns_of(c, mask);
+    const double n = kas_masks_turns(&c->masks, mask);
     switch ((kas_ex_kind)node->kind) {
     case KAS_EX_LOAD:
         if (!c->read[node->tensor]) {
@@ -400,7 +391,7 @@ static void begin(counter *c)
         c->lane = UINT64_C(1) << kas_masks_index(&c->masks, n->lane);
         lanes = (double)n->lanes < extent ? (double)n->lanes : extent;
     }
-    c->rows = turns_of(c, c->all) / lanes;
+    c->rows = kas_masks_turns(&c->masks, c->all) / lanes;
     c->row_lanes = lanes;
     c->effort->lanes = n->inner < 0 ? lanes : lanes * (double)c->ir->var_size[n->inner];
     c->effort->turns = c->rows;

@@ -128,10 +128,8 @@ static void see_load(void *context, kas_ex e, const kas_ex_node *node)
     if (node->kind != KAS_EX_LOAD || !kas_ix_has_var(s->masks.ir, node->ix, s->nest->lane))
         return;
     const uint64_t mask = kas_masks_ix(&s->masks, node->ix);
-    double loads = 1, taps;
-    for (int i = s->nest->loops; i < s->masks.vars; i++)
-        if (mask >> i & 1)
-            loads *= (double)s->masks.ir->var_size[s->masks.var[i]];
+    const double loads = kas_masks_turns(&s->masks, mask & ~UINT64_C(0) << s->nest->loops);
+    double taps;
     s->alone += loads;
     const double together = loads_of(&s->masks, node->ix, s->nest->loops, s->loop, s->turns, &taps);
     s->together += loads * together / (taps * (double)s->turns);

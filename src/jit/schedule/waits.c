@@ -163,16 +163,6 @@ static void add_rounds(waits *w, double rounds, double share)
     w->effort->near += w->turns * rounds * (1 - share);
 }
 
-/* Returns the turns of the variables of a mask. */
-static double turns_of(const waits *w, uint64_t mask)
-{
-    double turns = 1;
-    for (int i = 0; i < w->masks.vars; i++)
-        if (mask >> i & 1)
-            turns *= (double)w->ir->var_size[w->masks.var[i]];
-    return turns;
-}
-
 static void see_phase(void *context, kas_ex e, const kas_ex_node *node)
 {
     waits *w = context;
@@ -198,7 +188,7 @@ static void count_load(waits *w, kas_ex e, const kas_ex_node *node)
 {
     double taps;
     const double together = kas_nest_slide_loads(&w->masks, w->nest, node->ix, &taps);
-    const double turns = turns_of(w, kas_masks_ex(&w->masks, e) & ~w->loops) / taps;
+    const double turns = kas_masks_turns(&w->masks, kas_masks_ex(&w->masks, e) & ~w->loops) / taps;
     const kas_group g = kas_ix_group(w->ir, node->ix, w->nest->lane);
     double registers = SINGLE;
     if (w->nest->width > 1 && g.kind != KAS_GROUP_SAME)

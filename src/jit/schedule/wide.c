@@ -70,10 +70,8 @@ static void see_access(void *context, const kas_ex_node *node, kas_ix ix)
      * address depends. */
     const uint64_t mask = kas_masks_ix(&s->masks, ix) | ((UINT64_C(1) << s->nest->loops) - 1);
     const int tensor = node ? node->tensor : s->nest->tensor;
-    double bytes = (double)kas_dtype_size(s->ir->tensor[tensor].dtype);
-    for (int i = 0; i < s->masks.vars; i++)
-        if (mask >> i & 1)
-            bytes *= (double)s->ir->var_size[s->masks.var[i]];
+    const double bytes =
+        (double)kas_dtype_size(s->ir->tensor[tensor].dtype) * kas_masks_turns(&s->masks, mask);
     const kas_group g = kas_ix_group(s->ir, ix, s->nest->lane);
     double *sum = g.kind == KAS_GROUP_SAME    ? &s->same
                   : g.kind == KAS_GROUP_APART ? &s->apart
