@@ -1,16 +1,18 @@
-/* One kernel in the place of one convolution, forward and backward on a device, at the command of
- * another program (kernels.py) that runs the same kernel its own way and takes turns with this one.
+/* One kernel in the place of one convolution on a device, at the command of another program
+ * (kernels.py) that runs the same kernel its own way and takes turns with this one.
  *
- *     kernel_serve KERNEL.json NET CxHxW LAYER DEVICE THREADS PRECISION IN OUT
+ *     kernel_serve KERNEL.json NET CxHxW LAYER DEVICE THREADS PRECISION PHASE SCHEDULES IN OUT
  *
- * PRECISION is fp32, tf32, bf16 or fp16 as in training.  IN (safetensors): x [n,c_in,h,w], dy
- * [n,c_out,h,w], weight0, weight1, ... in logical order, float32; they are rounded to PRECISION
- * here.  OUT: y, dx, dweight0, ... of one forward and backward pass, in float32.  The first line is
- * "ready" with two numbers: seconds that were spent waiting for the compiler (0: the cache had it),
- * and seconds from the kernel to the end of its first two passes (lower, compile, load, choose the
- * libraries' plans, run; without opening the device and copying data).  Then, line by line on
- * standard input, "run N" runs both passes N times and answers with the seconds of all N; the end
- * of the input ends the program. */
+ * PRECISION is fp32, tf32, bf16 or fp16 as in training. PHASE is training, a forward and a backward
+ * pass, or inference, a forward pass without gradients. SCHEDULES is default, or tuned: by what
+ * kas-gpu tune has kept in the cache. IN (safetensors): x [n,c_in,h,w], dy [n,c_out,h,w], weight0,
+ * weight1, ... in logical order, float32; they are rounded to PRECISION here. OUT: y, and of
+ * training dx, dweight0, ..., of the first run, in float32. The first line is "ready" with three
+ * numbers: seconds that were spent waiting for the compiler (0: the cache had it), seconds from the
+ * kernel to the end of its first run (lower, compile, load, choose the libraries' plans, run;
+ * without opening the device and copying data), and launches that have a tuned schedule. Then, line
+ * by line on standard input, "run N" runs N times and answers with the seconds of all N; the end of
+ * the input ends the program. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,17 +27,36 @@
 #include "host/space/solve/solve.h"
 #include "jit/compile/compile.h"
 #include "jit/ir/program.h"
+#include "jit/tuned.h"
 
 enum { MOST_BYTES = 1 << 30, NAME = 32 };
+enum {
+    KERNEL = 1,
+    NET,
+    INPUT,
+    LAYER,
+    DEVICE,
+    THREADS,
+    PRECISION,
+    PHASE,
+    SCHEDULES,
+    IN,
+    OUT,
+    ARGUMENTS
+};
+static const char *const phases[] = {"training", "inference", NULL};
+static const char *const schedules[] = {"default", "tuned", NULL};
 
 typedef struct session {
     kas_kernel kernel;
     kas_net *net;
     kas_target *targets;
-    int count;
+    int count, layer, batch, threads;
+    int precision, phase, schedules;
     kas_solution solution;
     const kas_target *target;
     kas_device *device;
+    const kas_device_info *info;
     kas_safetensors in;
     kas_program *program;
     kas_compiler *compiler;
@@ -59,48 +80,58 @@ static double now(void)
 static kas_status read_problem(session *s, char **argv)
 {
     const kas_budget budget = {.max_flops_ratio = 1, .max_params_ratio = 1};
-    int c, h, w, precision, layer = -1;
-    if (sscanf(argv[3], "%dx%dx%d", &c, &h, &w) != 3)
-        return kas_fail(KAS_USAGE, "input \"%s\": expected CxHxW", argv[3]);
-    KAS_TRY(kas_choice_parse("precision", kas_precision_names, argv[7], &precision));
-    KAS_TRY(kas_kernel_read_file(argv[1], &s->kernel));
+    int c, h, w;
+    s->layer = -1;
+    if (sscanf(argv[INPUT], "%dx%dx%d", &c, &h, &w) != 3)
+        return kas_fail(KAS_USAGE, "input \"%s\": expected CxHxW", argv[INPUT]);
+    KAS_TRY(kas_choice_parse("precision", kas_precision_names, argv[PRECISION], &s->precision));
+    KAS_TRY(kas_choice_parse("phase", phases, argv[PHASE], &s->phase));
+    KAS_TRY(kas_choice_parse("schedules", schedules, argv[SCHEDULES], &s->schedules));
+    KAS_TRY(kas_kernel_read_file(argv[KERNEL], &s->kernel));
     KAS_TRY(kas_kernel_canonicalize(&s->kernel, &s->kernel));
-    KAS_TRY(kas_net_build(argv[2], h, w, c, 10, &s->net));
+    KAS_TRY(kas_net_build(argv[NET], h, w, c, 10, &s->net));
     KAS_TRY(kas_net_targets(s->net, NULL, &s->targets, &s->count));
     KAS_TRY(kas_solve(&s->kernel, s->targets, s->count, &budget, &s->solution));
     for (int t = 0; t < s->count; t++)
-        if (strcmp(s->targets[t].name, argv[4]) == 0)
-            layer = t;
-    if (layer < 0 || s->targets[layer].stride != 1)
-        return kas_fail(KAS_BAD_INPUT, "%s has no target \"%s\" of stride 1", argv[2], argv[4]);
-    s->target = &s->targets[layer];
-    KAS_TRY(kas_safetensors_read(argv[8], MOST_BYTES, &s->in));
+        if (strcmp(s->targets[t].name, argv[LAYER]) == 0)
+            s->layer = t;
+    if (s->layer < 0 || s->targets[s->layer].stride != 1)
+        return kas_fail(KAS_BAD_INPUT, "%s has no target \"%s\" of stride 1", argv[NET],
+                        argv[LAYER]);
+    s->target = &s->targets[s->layer];
+    KAS_TRY(kas_safetensors_read(argv[IN], MOST_BYTES, &s->in));
     const kas_named_tensor *x = kas_safetensors_find(&s->in, "x");
     if (!x || x->rank != 4)
-        return kas_fail(KAS_BAD_INPUT, "%s: tensor \"x\" [n,c,h,w] is missing", argv[8]);
-    const kas_program_options options = {
-        .batch = (int)x->shape[0],
-        .training = true,
-        .dtype = kas_precision_dtype(precision),
-        .tf32 = precision == KAS_PRECISION_TF32,
-        .linear_policy = kas_linear_policy_of(argv[5]),
-        .piece_bytes = kas_piece_bytes(kas_linear_policy_of(argv[5]), atoi(argv[6])),
-        .prefix = "k"};
-    const double start = now();
-    KAS_TRY(kas_program_build(&s->kernel, s->target, &s->solution.binding[layer], &options,
-                              &s->program));
-    s->prepare_seconds += now() - start;
+        return kas_fail(KAS_BAD_INPUT, "%s: tensor \"x\" [n,c,h,w] is missing", argv[IN]);
+    s->batch = (int)x->shape[0];
     return KAS_OK;
 }
 
-static kas_status load(session *s, const char *device, int threads)
+static kas_status build(session *s)
 {
-    const kas_program *p = s->program;
+    char tuned[4096];
+    const kas_linear_policy policy = kas_linear_policy_of(s->info->arch);
+    KAS_TRY(kas_tuned_folder(s->info, tuned));
+    const kas_program_options options = {.batch = s->batch,
+                                         .training = s->phase == 0,
+                                         .dtype = kas_precision_dtype(s->precision),
+                                         .tf32 = s->precision == KAS_PRECISION_TF32,
+                                         .linear_policy = policy,
+                                         .piece_bytes = kas_piece_bytes(policy, s->threads),
+                                         .tuned = s->schedules ? tuned : NULL,
+                                         .prefix = "k"};
+    return kas_program_build(&s->kernel, s->target, &s->solution.binding[s->layer], &options,
+                             &s->program);
+}
+
+static kas_status load(session *s)
+{
     char path[4096];
     kas_compile_stats stats;
-    KAS_TRY(kas_device_open(device, threads, &s->device));
     const double start = now();
-    KAS_TRY(kas_compiler_open(kas_device_get_info(s->device)->arch, NULL, &s->compiler));
+    KAS_TRY(build(s));
+    const kas_program *p = s->program;
+    KAS_TRY(kas_compiler_open(s->info->arch, NULL, &s->compiler));
     KAS_TRY(kas_compile(s->compiler, p->source, path, &stats));
     s->compile_seconds = kas_compile_waited(&stats);
     KAS_TRY(kas_module_load(s->device, path, &s->module));
@@ -115,7 +146,8 @@ static kas_status load(session *s, const char *device, int threads)
     KAS_TRY(kas_timer_create(s->device, &s->timer));
     KAS_TRY(kas_plan_create(s->device, &s->plan));
     KAS_TRY(kas_loaded_append(s->loaded, s->plan, false, s->memory));
-    KAS_TRY(kas_loaded_append(s->loaded, s->plan, true, s->memory));
+    if (s->phase == 0)
+        KAS_TRY(kas_loaded_append(s->loaded, s->plan, true, s->memory));
     s->prepare_seconds += now() - start;
     return KAS_OK;
 }
@@ -305,22 +337,26 @@ static kas_status serve(session *s)
 static kas_status run(session *s, char **argv)
 {
     KAS_TRY(read_problem(s, argv));
-    KAS_TRY(load(s, argv[5], atoi(argv[6])));
+    s->threads = atoi(argv[THREADS]);
+    KAS_TRY(kas_device_open(argv[DEVICE], s->threads, &s->device));
+    s->info = kas_device_get_info(s->device);
+    KAS_TRY(load(s));
     KAS_TRY(upload_all(s));
     const double start = now();
     KAS_TRY(kas_plan_run(s->plan));
     KAS_TRY(kas_device_sync(s->device));
     s->prepare_seconds += now() - start;
-    KAS_TRY(write_results(s, argv[9]));
-    printf("ready %.9g %.9g\n", s->compile_seconds, s->prepare_seconds);
+    KAS_TRY(write_results(s, argv[OUT]));
+    printf("ready %.9g %.9g %d\n", s->compile_seconds, s->prepare_seconds, s->program->tuned);
     fflush(stdout);
     return serve(s);
 }
 
 int main(int argc, char **argv)
 {
-    if (argc != 10) {
-        fputs("usage: kernel_serve KERNEL.json NET CxHxW LAYER DEVICE THREADS PRECISION IN OUT\n",
+    if (argc != ARGUMENTS) {
+        fputs("usage: kernel_serve KERNEL.json NET CxHxW LAYER DEVICE THREADS PRECISION PHASE "
+              "SCHEDULES IN OUT\n",
               stderr);
         return 2;
     }

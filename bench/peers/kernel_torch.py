@@ -25,7 +25,9 @@ import time
 import torch
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import torch_timing  # noqa: E402  (the files beside this one)
+import kernel_runtimes  # noqa: E402  (the files beside this one)
+import torch_timing  # noqa: E402
+from convolutions import as_convolutions  # noqa: E402
 from safetensors import read, write  # noqa: E402
 from tf32 import set_tf32  # noqa: E402
 
@@ -37,7 +39,8 @@ TOLERANCE = {"y": 1e-4, "dx": 1e-3, "dweight": 1e-3}
 # Elsewhere length of the difference by length, from PyTorch in float32: so much, or so many times PyTorch's own.
 ROUNDED, TIMES_THEIRS = 0.02, 3
 MODES = {"eager": None, "graph": None, "compile": "default", "compile-graph": "default", "max-autotune": "max-autotune",
-         "max-autotune-graph": "max-autotune-no-cudagraphs"}
+         "max-autotune-graph": "max-autotune-no-cudagraphs", "onnx": None, "tvm": None}
+DEFAULT = "default schedules"  # our own side beside tuned schedules
 
 
 def load_layer(folder, layer):
@@ -53,7 +56,7 @@ def load_layer(folder, layer):
 
 
 class Torch:
-    """Forward and backward of a module by one variant of PyTorch.
+    """Forward and backward of a module by one variant of PyTorch, or without dy its inference.
 
     Everything runs on a stream of its own, as graphs demand of their warm-up.  Gradients are asked for by autograd.grad:
     nothing is accumulated, and no node of autograd outlives a step, whose stream a capture would have to wait for.
@@ -61,7 +64,7 @@ class Torch:
 
     def __init__(self, call, module, x, dy, graph):
         self.call, self.x, self.dy, self.cuda, self.graph = call, x, dy, x.is_cuda, None
-        self.names = ["dx"] + ["d" + name for name, _ in module.named_parameters()]
+        self.names = ["dx"] + ["d" + name.split(".")[-1] for name, _ in module.named_parameters()]
         self.inputs = [x] + list(module.parameters())
         self.stream, self.results = torch.cuda.Stream() if self.cuda else None, None
         self.finish()  # x and the weights were made on another stream
@@ -84,6 +87,10 @@ class Torch:
 
     def step(self):
         self.results = None  # a graph of torch.compile's own overwrites them
+        if self.dy is None:
+            with torch.no_grad():
+                self.results = {"y": self.call(self.x)}
+            return
         if hasattr(torch, "compiler") and hasattr(torch.compiler, "cudagraph_mark_step_begin"):
             torch.compiler.cudagraph_mark_step_begin()
         y = self.call(self.x)
@@ -97,14 +104,14 @@ class Torch:
 
 
 class Ours:
-    def __init__(self, args, kernel, files):
+    def __init__(self, args, kernel, files, tuned):
         self.process = subprocess.Popen(
-            [os.path.join(BUILD, "bench", "kernel_serve"), kernel, args.net, args.input, args.layer, args.device,
-             str(args.threads), args.precision, *files], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            [os.path.join(BUILD, "bench", "kernel_serve"), kernel, args.net, args.input, args.layer, args.device, str(args.threads),
+             args.precision, args.phase, "tuned" if tuned else "default", *files], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         ready = self.process.stdout.readline().split()
         if ready[:1] != ["ready"]:
             raise RuntimeError("kernel_serve failed")
-        self.compile_seconds, self.prepare_seconds = float(ready[1]), float(ready[2])
+        self.compile_seconds, self.prepare_seconds, self.tuned_launches = float(ready[1]), float(ready[2]), int(ready[3])
 
     def seconds(self, runs):
         self.process.stdin.write(f"run {runs}\n")
@@ -117,6 +124,15 @@ class Ours:
     def close(self):
         self.process.stdin.close()
         self.process.wait()
+
+
+def tune(args, kernel):
+    """Seconds in which kas-gpu finds schedules and keeps them in the cache: a look there where it has them."""
+    start = time.perf_counter()
+    words = ["tune", kernel, "--net", args.net, "--input", args.input, "--layer", args.layer, "--batch", str(args.batch), "--device", args.device,
+             "--threads", str(args.threads), "--precision", args.precision, "--flops", "1", "--params", "1", "--quiet"]
+    subprocess.run([os.path.join(BUILD, "kas-gpu"), *words, *(["--inference"] if args.phase == "inference" else [])], check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - start
 
 
 def export(kernel, folder, args):
@@ -137,33 +153,43 @@ class Problem:
         self.args, self.path, self.variants = args, path, request["variants"]
         export(path, folder, args)
         torch.manual_seed(1)
-        self.module = load_layer(folder, args.layer)
+        self.exported = load_layer(folder, args.layer)
+        self.module = as_convolutions(path, self.exported)
         h, w = args.size
-        x = torch.randn(args.batch, self.module.c * self.module.parts_in, h, w)
-        dy = torch.randn(args.batch, self.module.c * self.module.parts_out, h, w)
+        x = torch.randn(args.batch, self.exported.c * self.exported.parts_in, h, w)
+        dy = torch.randn(args.batch, self.exported.c * self.exported.parts_out, h, w)
         self.dtype, self.device = DTYPES[args.precision], args.device.split(":")[0]
         with torch.no_grad():
             for tensor in (x, dy, *self.module.parameters()):
                 tensor.copy_(tensor.to(self.dtype).float())
         self.files = [os.path.join(folder, name) for name in ("in.safetensors", "out.safetensors")]
-        write(self.files[0], {"x": x, "dy": dy, **dict(self.module.named_parameters())})
+        write(self.files[0], {"x": x, "dy": dy, **dict(self.exported.named_parameters())})
         self.x, self.dy = (t.to(args.device, memory_format=torch.channels_last) for t in (x, dy))
+        if args.phase == "inference":
+            self.dy = None
+            self.module.eval()
         self.module.to(args.device)
         self.compiled = {}
 
     def exact(self):
-        """Results of PyTorch's eager code in float32."""
+        """Results of PyTorch's eager code in float32, by the exported module."""
         set_tf32(False)
-        results = Torch(self.module, self.module, self.x.detach().requires_grad_(), self.dy, False).results
+        results = Torch(self.exported, self.exported, self.x.detach().requires_grad_(), self.dy, False).results
         set_tf32(self.args.precision == "tf32")
         return results
 
     def round(self):
         """From here on PyTorch's side has the precision that is timed."""
         self.module.to(self.dtype)
-        self.x, self.dy = self.x.to(self.dtype).requires_grad_(), self.dy.to(self.dtype)
+        self.x = self.x.to(self.dtype)
+        if self.dy is not None:
+            self.x, self.dy = self.x.requires_grad_(), self.dy.to(self.dtype)
 
-    def torch(self, variant):
+    def peer(self, variant):
+        if variant == "onnx":
+            return kernel_runtimes.Onnx(self.module, self.x, self.args.threads)
+        if variant == "tvm":
+            return kernel_runtimes.Tvm(self.module, self.x, self.args.threads)
         mode = MODES[variant]
         if mode and mode not in self.compiled:
             self.compiled[mode] = torch.compile(self.module, mode=mode, dynamic=False)
@@ -191,16 +217,16 @@ def errors_of(want, got, by_length):
 
 
 def compare(problem):
-    """Our results and PyTorch's at this precision, both against PyTorch's in float32."""
+    """Our results and PyTorch's at this precision, both against PyTorch's in float32; and what is exact."""
     exact = problem.exact()
     problem.round()
     rounded = problem.args.precision != "fp32"
     ours = errors_of(exact, read(problem.files[1]), rounded)
     if not rounded:
-        return {"errors": ours, "agree": all(ours[k] <= TOLERANCE[k] for k in TOLERANCE)}
-    theirs = errors_of(exact, problem.torch("eager").results, rounded)
+        return exact, {"errors": ours, "agree": all(ours[k] <= TOLERANCE[k] for k in TOLERANCE)}
+    theirs = errors_of(exact, problem.peer("eager").results, rounded)
     agree = all(ours[k] <= max(ROUNDED, TIMES_THEIRS * theirs[k]) for k in TOLERANCE)
-    return {"errors": ours, "torch_errors": theirs, "agree": agree}
+    return exact, {"errors": ours, "torch_errors": theirs, "agree": agree}
 
 
 def take_turns(args, sides):
@@ -215,7 +241,7 @@ def take_turns(args, sides):
 
 
 def ratios(times):
-    """Of every variant: PyTorch's time over ours in the same round."""
+    """Of every other side: its time over ours in the same round."""
     found = {}
     for name in list(times)[1:]:
         each = sorted(t / o for t, o in zip(times[name], times["kas-gpu"]))
@@ -224,23 +250,38 @@ def ratios(times):
     return found
 
 
-def time_kernel(problem):
-    args = problem.args
-    ours = Ours(args, problem.path, problem.files)
-    result, sides, failed = compare(problem), {"kas-gpu": ours}, {}
+def peers(problem, exact):
+    """The variants that run, each of which must compute the same; and why the others do not."""
+    sides, failed = {}, {}
     for variant in problem.variants:
         try:
-            sides[variant] = problem.torch(variant)
-        except Exception as error:  # a variant that PyTorch cannot run is said, the others count
+            side = problem.peer(variant)
+            worst = max(errors_of({"y": exact["y"]}, side.results, True).values())
+            if worst > ROUNDED:
+                raise RuntimeError(f"wrong by {worst:.2g}")
+            sides[variant] = side
+        except Exception as error:  # a variant that cannot run is said, the others count
             failed[variant] = (str(error).splitlines() or [type(error).__name__])[0]
-    times = take_turns(args, sides)
-    ours.close()
+    return sides, failed
+
+
+def time_kernel(problem):
+    args = problem.args
+    ours = Ours(args, problem.path, problem.files, args.tuned)
+    exact, result = compare(problem)
+    default = Ours(args, problem.path, problem.files, False) if args.tuned and ours.tuned_launches else None
+    others, failed = peers(problem, exact)
+    times = take_turns(args, {"kas-gpu": ours, **({DEFAULT: default} if default else {}), **others})
+    for side in (ours, default):
+        if side:
+            side.close()
     found = ratios(times)
+    own = found.pop(DEFAULT, None)
     if not found:
         raise RuntimeError(f"PyTorch runs none of its variants: {failed}")
     best = min(found, key=lambda name: found[name]["torch_seconds"])
-    return {"variant": best, "seconds": statistics.median(times["kas-gpu"]), **found[best], **result,
-            "variants": found, "variants_failed": failed}
+    return {"variant": best, "seconds": statistics.median(times["kas-gpu"]), **found[best], **result, "variants": found, "variants_failed": failed,
+            "tuned_launches": ours.tuned_launches, "default_schedules": own}
 
 
 def compile_kernel(problem):
@@ -256,10 +297,10 @@ def compile_kernel(problem):
             found[variant] = time.perf_counter() - start
         except Exception as error:
             print(f"{problem.path} {variant}: {error}", file=sys.stderr)
-    ours = Ours(problem.args, problem.path, problem.files)
+    ours = Ours(problem.args, problem.path, problem.files, False)
     ours.close()
-    return {"torch_compile_seconds": found, "compile_seconds": ours.compile_seconds,
-            "prepare_seconds": ours.prepare_seconds}
+    return {"torch_compile_seconds": found, "compile_seconds": ours.compile_seconds, "prepare_seconds": ours.prepare_seconds,
+            "tune_seconds": tune(problem.args, problem.path) if problem.args.tuned else None}
 
 
 def forget():

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Sampled kernels beside the same kernels in PyTorch: forward and backward, taking turns on one device.
+"""Kernels beside the same kernels in PyTorch, ONNX Runtime and TVM, taking turns on one device.
 
     build/kas-gpu sample --net resnet20 --count 50 --flops 1 --params 1 -o KERNELS
     python3 bench/peers/kernels.py KERNELS/*.json [--device cpu|cuda] [--precision P] [--threads 2] [--json]
+    python3 bench/peers/kernels.py KERNELS/*.json --phase inference --variants eager,compile,max-autotune,onnx --tuned
     python3 bench/peers/kernels.py KERNELS/*.json --device cuda --resume ROWS.jsonl --limit-seconds 300 --json
 
-PyTorch runs the module that `kas-gpu export` writes, channels-last; kas-gpu runs what a search runs.  Both get the same
+The phase is training, a forward and a backward pass, or inference.  The peers run the module that `kas-gpu export` writes,
+or for some of kernels/ a faster one (convolutions.py), PyTorch channels-last; kas-gpu runs what a search runs, with --tuned
+by schedules that `kas-gpu tune` finds, beside the default ones.  All get the same
 input, weights and output gradient, and what they return is compared first: y, dx and every weight's gradient, in fp32
 with each other, in bf16 and tf32 each with PyTorch in fp32, from which we may be as far as PyTorch is (kernel_torch.py).
 Then they take turns, and the ratio is that of neighbours; a figure is the median over rounds.  The variants:
@@ -16,6 +19,8 @@ Then they take turns, and the ratio is that of neighbours; a figure is the media
   compile-graph       the same in a CUDA graph, so that the host's time does not count
   max-autotune        torch.compile with mode max-autotune, which makes graphs of its own
   max-autotune-graph  the same code (max-autotune-no-cudagraphs) in one CUDA graph of forward and backward
+  onnx                inference by ONNX Runtime on the CPU
+  tvm                 inference by TVM on the CPU, with its default schedules
 
 On a GPU all but eager and max-autotune run by default, and the fastest counts.
 
@@ -42,7 +47,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.path.join(HERE, "..", "..", os.environ.get("BUILD", "build"))
-SETTINGS = ("net", "layer", "batch", "device", "precision")
+SETTINGS = ("net", "input", "layer", "batch", "device", "precision", "phase")
 
 
 class Worker:
@@ -101,7 +106,7 @@ class Run:
             with open(args.resume) as file:
                 for line in file:
                     row = json.loads(line)
-                    if all(row[k] == getattr(args, k) for k in SETTINGS):
+                    if all(row.get(k) == getattr(args, k) for k in SETTINGS):
                         self.take(row)
 
     def take(self, row):
@@ -127,15 +132,20 @@ def in_words(row):
     if row["suite"] == "peer_compile":
         theirs = ", ".join(f"{v} {s:.2f} s" for v, s in row["torch_compile_seconds"].items())
         return f"{row['kernel']:24} from empty caches: {theirs}; kas-gpu {row['prepare_seconds']:.2f} s"
-    return (f"{row['kernel']:24} torch {1e3 * row['torch_seconds']:8.3f} ms ({row['variant']})  kas-gpu "
+    tuned = f"  tuned {row['default_schedules']['ratio']:.2f}x" if row["default_schedules"] else ""
+    return (f"{row['kernel']:24} peer {1e3 * row['torch_seconds']:8.3f} ms ({row['variant']})  kas-gpu "
             f"{1e3 * row['seconds']:8.3f} ms  {row['ratio']:6.2f}x ({row['ratio_least']:.2f} to "
-            f"{row['ratio_most']:.2f}){'' if row['agree'] else '  DISAGREES ' + str(row['errors'])}")
+            f"{row['ratio_most']:.2f}){tuned}{'' if row['agree'] else '  DISAGREES ' + str(row['errors'])}")
 
 
 def caches(folder, jobs=0):
     """Where PyTorch keeps what it compiles, and in how many processes it does so (0: its own choice)."""
     found = {"TORCHINDUCTOR_CACHE_DIR": folder, "TRITON_CACHE_DIR": os.path.join(folder, "triton")}
     return {**found, **({"TORCHINDUCTOR_COMPILE_THREADS": str(jobs)} if jobs else {})}
+
+
+def compiles_ahead(args):
+    return args.tuned or any(is_compiled(v) for v in args.variants)
 
 
 def is_compiled(variant):
@@ -202,7 +212,7 @@ def time_chunk(run, worker, kernels):
 def time_all(run):
     args = run.args
     left = [k for k in args.kernels if os.path.basename(k) not in run.rows]
-    ahead = any(is_compiled(v) for v in args.variants)
+    ahead = compiles_ahead(args)
     with tempfile.TemporaryDirectory() as folder:
         environment = caches(args.cache or folder, 1)
         compilers = [Worker(args, environment) for _ in range(args.jobs)]
@@ -234,7 +244,9 @@ def summary(run):
             **{k: getattr(run.args, k) for k in SETTINGS}, "asked": len(run.args.kernels), "kernels": len(rows),
             "geometric_mean": geometric_mean([r["ratio"] for r in rows]),
             "geometric_means": {v: geometric_mean(ratios) for v, ratios in each.items()},
+            "tuned_by_default": geometric_mean([r["default_schedules"]["ratio"] for r in rows if r["default_schedules"]]),
             "losses": sorted((r["ratio"], r["kernel"], r["variant"]) for r in rows if r["ratio"] < 1),
+            "variants_failed": [(r["kernel"], v, why) for r in rows for v, why in r["variants_failed"].items()],
             "disagree": [r["kernel"] for r in rows if not r["agree"]], "failed": failed,
             "largest_error": {k: max((r["errors"][k] for r in rows), default=None) for k in ("y", "dx", "dweight")},
             "compiled_alone": len(compiled),
@@ -250,8 +262,8 @@ def put_summary(run, found):
         return
     means = ", ".join(f"{v} {m:.2f}x" for v, m in found["geometric_means"].items() if m)
     print(f"{found['kernels']} of {found['asked']} kernels: geometric mean "
-          f"{found['geometric_mean'] or math.nan:.2f}x PyTorch {found['torch']} at its fastest ({means}); slower than "
-          f"PyTorch: {', '.join(f'{n} {r:.2f}x' for r, n, _ in found['losses']) or 'none'}; disagree: "
+          f"{found['geometric_mean'] or math.nan:.2f}x the fastest peer (PyTorch {found['torch']}) ({means}); slower than "
+          f"a peer: {', '.join(f'{n} {r:.2f}x' for r, n, _ in found['losses']) or 'none'}; disagree: "
           f"{', '.join(found['disagree']) or 'none'}; failed: {found['failed'] or 'none'}; largest errors "
           f"{found['largest_error']}")
 
@@ -276,7 +288,9 @@ def options():
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--precision", choices=["fp32", "tf32", "bf16"], help="default: fp32, on a GPU bf16")
-    parser.add_argument("--variants", help="of PyTorch, with commas")
+    parser.add_argument("--phase", choices=["training", "inference"], default="training")
+    parser.add_argument("--variants", help="of the peers, with commas")
+    parser.add_argument("--tuned", action="store_true", help="tune our schedules first, and run both")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--slice", type=float, help="seconds of one turn (default 0.1, on a GPU 0.02)")

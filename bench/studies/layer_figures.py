@@ -18,11 +18,10 @@ import os
 import statistics
 import sys
 
+import bars
 from study import ROOT, must
 
 NAMES = {"group2": "2 groups", "nas_pte_1": "NAS-PTE 1", "nas_pte_2": "NAS-PTE 2", "nas_pte_3": "NAS-PTE 3", "canvas_figure6": "Canvas"}
-COLOURS = ("#9aa5b1", "#8a5fbf", "#1f6fb2", "#2e8b57", "#c23b22")
-WIDTH, HEIGHT = 90, 220  # of a layer's bars, in pixels
 
 
 def kernels(work):
@@ -94,33 +93,10 @@ def compare(medians):
 
 
 def draw(convolutions, found, path):
-    most = max((times_as_fast(found, name, line["shape"]) or [1])[0] for name in NAMES for line in convolutions)
-    wide, bar = len(convolutions) * WIDTH, (WIDTH - 14) / len(NAMES)
-
-    def y(value):
-        return 30 + HEIGHT * (1 - value / most)
-    text = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide + 60} {HEIGHT + 90}" font-family="sans-serif" font-size="10">',
-            '<title>ResNet-34, layer by layer: times as fast as the convolution</title><rect width="100%" height="100%" fill="#fff"/>']
-    for value in range(0, math.floor(most) + 1, max(1, round(most / 6))):
-        text.append(f'<path d="M40 {y(value):.1f}H{40 + wide}" stroke="#ddd"/>'
-                    f'<text x="34" y="{y(value) + 3:.1f}" text-anchor="end">{value}</text>')
-    text.append(f'<path d="M40 {y(1):.1f}H{40 + wide}" stroke="#333"/>')
-    for i, line in enumerate(convolutions):
-        left = 40 + i * WIDTH + 7
-        for k, (name, colour) in enumerate(zip(NAMES, COLOURS)):
-            of = times_as_fast(found, name, line["shape"])
-            if of:
-                x = left + (k + 0.5) * bar
-                text.append(f'<rect x="{left + k * bar:.1f}" y="{y(of[0]):.1f}" width="{bar - 1:.1f}" height="{y(0) - y(of[0]):.1f}" '
-                            f'fill="{colour}"/><path d="M{x:.1f} {y(of[1]):.1f}V{y(of[2]):.1f}" stroke="#000" stroke-width="0.8"/>')
-        text.append(f'<text x="{left + WIDTH / 2 - 7}" y="{HEIGHT + 44}" text-anchor="middle">{i + 1}</text>'
-                    f'<text x="{left + WIDTH / 2 - 7}" y="{HEIGHT + 57}" text-anchor="middle" font-size="8">{line["shape"].split(",")[0]}</text>')
-    for k, (name, colour) in enumerate(zip(NAMES.values(), COLOURS)):
-        text.append(f'<rect x="{40 + 110 * k}" y="{HEIGHT + 70}" width="9" height="9" fill="{colour}"/>'
-                    f'<text x="{53 + 110 * k}" y="{HEIGHT + 78}">{name}</text>')
-    text.append('<text x="40" y="18">times as fast as the convolution; median and quartiles</text>')
-    with open(path, "w") as file:
-        file.write("\n".join(text + ["</svg>", ""]))
+    groups = [(number, line["shape"].split(",")[0], [times_as_fast(found, name, line["shape"]) for name in NAMES])
+              for number, line in enumerate(convolutions, 1)]
+    bars.draw(path, "ResNet-34, layer by layer: times as fast as the convolution", "times as fast as the convolution; median and quartiles",
+              groups, NAMES.values())
 
 
 def main():
