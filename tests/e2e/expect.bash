@@ -25,11 +25,11 @@ quick_compiler() {
 
 # Until a command succeeds, such as `[ -e FILE ]`: waits for what happens, and not for a time that a busy machine exceeds.
 await() { # what command...
-    local what=$1 end=$((SECONDS + 120))
+    local what=$1 end=$((SECONDS + 300))
     shift
     until "$@"; do
-        [ $SECONDS -lt $end ] || fail "waited 120 s for $what"
-        sleep 0.02
+        [ $SECONDS -lt $end ] || fail "waited 300 s for $what"
+        sleep "${every:-0.02}"
     done
 }
 ended() { # pid: gone, or a zombie that nobody has collected

@@ -29,6 +29,7 @@ SelectTypeParameters=CR_Core
 GresTypes=gpu
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
+SchedulerParameters=sched_interval=2,bf_interval=2,batch_sched_delay=0
 NodeName=kas[1-2] NodeHostname=$name NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + 2))] CPUs=4 Gres=gpu:1
 PartitionName=low Nodes=ALL Default=YES PriorityTier=1 PreemptMode=REQUEUE GraceTime=20
 PartitionName=high Nodes=ALL PriorityTier=2 PreemptMode=OFF
