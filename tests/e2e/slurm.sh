@@ -15,7 +15,7 @@ times=${KAS_SLURM_TIMES:-5}
 every=0.3 # Slurm answers through programs of its own
 chmod 755 "$dir" # the server runs as another user where this one is root
 trap 'rc=$?; set +e; [ $rc = 0 ] || tail -n 20 "$dir"/job/*.out; slurm_stop "$dir/slurm"; "$kas" store stop "$dir/pg" >/dev/null 2>&1 || true; rm -rf "$dir"' EXIT
-slurm_start "$dir/slurm"
+slurm_start "$dir/slurm" 1
 
 mkdir "$dir/job"
 cp batch/* "$dir/job"

@@ -1,7 +1,7 @@
-# A Slurm cluster of two nodes on this machine, each with a pretended GPU, for tests; sourced behind expect.bash. Jobs of the
-# partition `high` preempt those of `low`, which get 20 seconds.
-slurm_start() { # folder
-    local at=$1 port=$((20000 + RANDOM % 20000)) name
+# A Slurm cluster of two nodes on this machine, with pretended GPUs, for tests; sourced behind expect.bash. Jobs of the partition
+# `high` preempt those of `low`, which get 20 seconds.
+slurm_start() { # folder GPUs of a node
+    local at=$1 port=$((20000 + RANDOM % 20000)) name gpu
     name=$(hostname -s)
     mkdir -p "$at/state"
     head -c 128 /dev/urandom >"$at/key"
@@ -30,11 +30,12 @@ GresTypes=gpu
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 SchedulerParameters=sched_interval=2,bf_interval=2,batch_sched_delay=0
-NodeName=kas[1-2] NodeHostname=$name NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + 2))] CPUs=4 Gres=gpu:1
+NodeName=kas[1-2] NodeHostname=$name NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + 2))] CPUs=4 Gres=gpu:$2
 PartitionName=low Nodes=ALL Default=YES PriorityTier=1 PreemptMode=REQUEUE GraceTime=20
 PartitionName=high Nodes=ALL PriorityTier=2 PreemptMode=OFF
 CONF
-    echo "NodeName=kas[1-2] Name=gpu File=/dev/null" >"$at/gres.conf"
+    for ((gpu = 1; gpu <= $2; gpu++)); do touch "$at/gpu$gpu"; done # Slurm asks for a file
+    echo "NodeName=kas[1-2] Name=gpu File=$at/gpu[1-$2]" >"$at/gres.conf"
     slurmctld -c
     slurmd -N kas1
     slurmd -N kas2
