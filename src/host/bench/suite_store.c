@@ -4,7 +4,7 @@
  * Every end is on the disk when it counts, and on a server every claim.  The store is an SQLite
  * file, and then a PostgreSQL server that the suite starts for itself where PostgreSQL is
  * installed. What a disk can do at all is the rate at which a file is written and flushed, measured
- * beside it: SQLite cannot end more items, a server flushes for several at once. */
+ * beside it: one process cannot end more items, several have the disk flushed for all of them. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

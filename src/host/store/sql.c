@@ -95,14 +95,9 @@ kas_status kas_sql_has_row(kas_store *store, const char *sql, bool *has)
     return status;
 }
 
-kas_status kas_sql_durable(kas_store *store, bool full)
+void kas_sql_durable(kas_store *store, bool full)
 {
-    if (store->server || store->synchronous_normal == !full)
-        return KAS_OK;
-    KAS_TRY(kas_sql_run(store, NULL,
-                        full ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL", ""));
-    store->synchronous_normal = !full;
-    return KAS_OK;
+    store->durable = full;
 }
 
 kas_status kas_sql_begin(kas_store *store)

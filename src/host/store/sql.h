@@ -19,12 +19,12 @@ typedef struct kas_sql_backend kas_sql_backend;
 
 struct kas_store {
     const kas_sql_backend *backend;
-    sqlite3 *db;       /* SQLite; else NULL */
-    struct kas_pg *pg; /* PostgreSQL; else NULL */
-    char path[4096];   /* the file, or server and study, for messages */
-    int schema;        /* of the file, when kas_store_identify last read it */
-    bool exclusive;    /* on a network file system */
-    bool synchronous_normal;
+    sqlite3 *db;        /* SQLite; else NULL */
+    struct kas_pg *pg;  /* PostgreSQL; else NULL */
+    char path[4096];    /* the file, or server and study, for messages */
+    int schema;         /* of the file, when kas_store_identify last read it */
+    bool exclusive;     /* on a network file system */
+    bool durable;       /* see kas_sql_durable */
     bool server;        /* on a database server, with other machines */
     bool hurry;         /* see kas_store_hurry */
     bool repeated;      /* the last statement was sent again after a lost connection */
@@ -75,6 +75,8 @@ extern const kas_sql_backend kas_sqlite, kas_postgres;
 kas_status kas_sqlite_identify(kas_store *store); /* store.c */
 kas_status kas_sqlite_set_schema(kas_store *store);
 bool kas_sqlite_changed(kas_store *store, double now); /* see kas_store_changed */
+/* Flushes the write-ahead log after each durable commit, outside SQLite's lock. */
+void kas_sqlite_flush_commits(kas_store *store);
 
 /* Does what kas_store_open does, with the kind of file system given, because tests have no network
  * file system. */
@@ -94,9 +96,9 @@ kas_status kas_sql_run_values(kas_store *store, int *changed, const char *sql, c
 /* Returns whether a query without parameters has a row. */
 kas_status kas_sql_has_row(kas_store *store, const char *sql, bool *has);
 
-/* Sets the durability of later commits to a file; a server always has all of it. No transaction may
- * be open. */
-kas_status kas_sql_durable(kas_store *store, bool full);
+/* Says whether later commits are flushed before they return. Those on a server and on a network file
+ * system always are. */
+void kas_sql_durable(kas_store *store, bool full);
 
 /* Runs the call `body` in a transaction in which no other process writes; `status`, a variable,
  * gets the first failure, upon which everything is rolled back. The body is called again when the

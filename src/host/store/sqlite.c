@@ -109,6 +109,33 @@ static void rollback(kas_store *store)
         (void)sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
 }
 
+/* SQLite calls this after each commit, when it has released the lock of writers; with synchronous
+ * = NORMAL it has not flushed the log. What is flushed here is the whole log, with the commits of
+ * other processes, and the kernel flushes the disk once for all that wait: so processes wait
+ * for the disk together and not in turns. Nobody's commit is lost without all that follow it in the
+ * log. Failure is reported by the statement that committed. */
+static int flush_log(void *context, sqlite3 *db, const char *name, int pages)
+{
+    enum { CHECKPOINT = 1000 }; /* SQLite's own number, which a hook replaces */
+    const kas_store *store = context;
+    sqlite3_file *log;
+    if (store->durable) {
+        int code = sqlite3_file_control(db, name, SQLITE_FCNTL_JOURNAL_POINTER, &log);
+        if (code == SQLITE_OK)
+            code = log->pMethods->xSync(log, SQLITE_SYNC_NORMAL);
+        if (code != SQLITE_OK)
+            return code;
+    }
+    if (pages >= CHECKPOINT) /* readers may delay it: it is tried again after the next commit */
+        (void)sqlite3_wal_checkpoint(db, name);
+    return SQLITE_OK;
+}
+
+void kas_sqlite_flush_commits(kas_store *store)
+{
+    (void)sqlite3_wal_hook(store->db, flush_log, store);
+}
+
 static bool again(kas_store *store, kas_status *status)
 {
     (void)store, (void)status;

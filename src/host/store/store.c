@@ -160,14 +160,16 @@ static kas_status set_journal(kas_store *store)
     if (store->exclusive) {
         KAS_TRY(kas_sql_run(store, NULL, "PRAGMA locking_mode = EXCLUSIVE", ""));
         KAS_TRY(kas_sql_run(store, NULL, "PRAGMA journal_mode = DELETE", ""));
+        KAS_TRY(kas_sql_run(store, NULL, "PRAGMA synchronous = FULL", ""));
         KAS_TRY(kas_sql_run(store, NULL, "BEGIN EXCLUSIVE", "")); /* takes the lock, and keeps it */
         KAS_TRY(kas_sql_run(store, NULL, "COMMIT", ""));
     } else {
         KAS_TRY(enter_wal(store));
+        KAS_TRY(kas_sql_run(store, NULL, "PRAGMA synchronous = NORMAL", ""));
+        kas_sqlite_flush_commits(store);
     }
-    KAS_TRY(kas_sql_run(store, NULL, "PRAGMA foreign_keys = ON", ""));
-    store->synchronous_normal = true; /* unknown: forces the pragma */
-    return kas_sql_durable(store, true);
+    kas_sql_durable(store, true);
+    return kas_sql_run(store, NULL, "PRAGMA foreign_keys = ON", "");
 }
 
 static kas_status set_up(kas_store *store, kas_store_mode mode)

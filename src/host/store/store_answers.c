@@ -43,7 +43,7 @@ static kas_status record(kas_store *store, int generation, int64_t first, const 
 kas_status kas_store_record_answer(kas_store *store, int generation, int64_t first,
                                    const kas_answer *answer)
 {
-    KAS_TRY(kas_sql_durable(store, true));
+    kas_sql_durable(store, true);
     kas_status status;
     KAS_SQL_TRANSACTION(store, status, record(store, generation, first, answer));
     return status;

@@ -132,7 +132,7 @@ static kas_status move(kas_store *from, const kas_store_mover *mover)
 kas_status kas_store_move(kas_store *from, const kas_store_mover *mover)
 {
     kas_status status;
-    KAS_TRY(kas_sql_durable(from, true));
+    kas_sql_durable(from, true);
     KAS_SQL_TRANSACTION(from, status, move(from, mover));
     return status;
 }

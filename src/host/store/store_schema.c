@@ -140,7 +140,7 @@ kas_status kas_store_update(kas_store *store)
     KAS_TRY(kas_store_identify(store));
     if (store->schema == KAS_STORE_SCHEMA)
         return KAS_OK;
-    KAS_TRY(kas_sql_durable(store, true));
+    kas_sql_durable(store, true);
     KAS_SQL_TRANSACTION(store, status, kas_store_migrate(store));
     return status;
 }

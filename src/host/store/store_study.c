@@ -30,7 +30,7 @@ static kas_status begin_now(kas_store *store, const kas_study *study, bool *crea
 
 kas_status kas_store_begin_study(kas_store *store, const kas_study *study, bool *created)
 {
-    KAS_TRY(kas_sql_durable(store, true));
+    kas_sql_durable(store, true);
     kas_status status;
     KAS_SQL_TRANSACTION(store, status, begin_now(store, study, created));
     return status;
@@ -120,7 +120,7 @@ static kas_status revise_now(kas_store *store, kas_study_revision *revise, void 
 
 kas_status kas_store_revise(kas_store *store, kas_study_revision *revise, void *context)
 {
-    KAS_TRY(kas_sql_durable(store, true));
+    kas_sql_durable(store, true);
     kas_status status;
     KAS_SQL_TRANSACTION(store, status, revise_now(store, revise, context));
     return status;
@@ -128,19 +128,19 @@ kas_status kas_store_revise(kas_store *store, kas_study_revision *revise, void *
 
 kas_status kas_store_add_busy(kas_store *store, double seconds)
 {
-    KAS_TRY(kas_sql_durable(store, false));
+    kas_sql_durable(store, false);
     return kas_sql_run(store, NULL, "UPDATE study SET busy_seconds = busy_seconds + ?", "d",
                        seconds);
 }
 
 kas_status kas_store_set_device(kas_store *store, const char *device)
 {
-    KAS_TRY(kas_sql_durable(store, true));
+    kas_sql_durable(store, true);
     return kas_sql_run(store, NULL, "UPDATE study SET device = ? WHERE device = ''", "t", device);
 }
 
 kas_status kas_store_set_dataset_path(kas_store *store, const char *path)
 {
-    KAS_TRY(kas_sql_durable(store, true));
+    kas_sql_durable(store, true);
     return kas_sql_run(store, NULL, "UPDATE study SET dataset_path = ?", "t", path);
 }

@@ -31,7 +31,7 @@ static kas_status insert(kas_store *store, const kas_work *work, bool *added)
 
 kas_status kas_store_add(kas_store *store, const kas_work *work, bool *added)
 {
-    KAS_TRY(kas_sql_durable(store, true));
+    kas_sql_durable(store, true);
     return insert(store, work, added);
 }
 
@@ -133,7 +133,7 @@ static kas_status claim(kas_store *store, const wanted *want, const char *owner,
     *found = false;
     /* A power cut that takes the claim of a candidate from a file takes the claimant too. The
      * attempts of other items may have given their names to files. */
-    KAS_TRY(kas_sql_durable(store, store->exclusive || want->kind != KAS_WORK_CANDIDATE));
+    kas_sql_durable(store, want->kind != KAS_WORK_CANDIDATE);
     KAS_TRY(kas_store_void_leases(store));
     const kas_status status = claim_once(store, want, owner, seconds, out, found);
     if (status != KAS_OK) {
@@ -178,7 +178,7 @@ kas_status kas_store_renew(kas_store *store, int64_t id, int lease, double lease
                            bool *held)
 {
     int changed = 0;
-    KAS_TRY(kas_sql_durable(store, false));
+    kas_sql_durable(store, false);
     KAS_TRY(kas_sql_run(store, &changed, "UPDATE work SET lease_until = kas_now() + ?" MINE, "dii",
                         lease_seconds, id, (int64_t)lease));
     return is_held(store, changed, id, lease, held);
@@ -188,7 +188,7 @@ kas_status kas_store_record_epoch(kas_store *store, int64_t id, int lease, const
                                   bool *held)
 {
     int changed = 0;
-    KAS_TRY(kas_sql_durable(store, false));
+    kas_sql_durable(store, false);
     KAS_TRY(kas_sql_run(store, &changed,
                         "INSERT INTO epoch (work, epoch, train_loss, train_accuracy,"
                         " validation_loss, validation_accuracy, seconds)"
@@ -221,7 +221,7 @@ kas_status kas_store_record_measured(kas_store *store, int64_t id, int lease,
                                      const kas_measured *measured, bool *held)
 {
     int changed = 0;
-    KAS_TRY(kas_sql_durable(store, true));
+    kas_sql_durable(store, true);
     KAS_TRY(kas_sql_run(store, &changed, "UPDATE work SET " SET_MEASURED MINE, MEASURED_TYPES "ii",
                         MEASURED(measured), id, (int64_t)lease));
     return is_held(store, changed, id, lease, held);
@@ -232,7 +232,7 @@ static kas_status record_text(kas_store *store, const char *sql, const char *tex
                               int lease, bool *held)
 {
     int changed = 0;
-    KAS_TRY(kas_sql_durable(store, true));
+    kas_sql_durable(store, true);
     KAS_TRY(kas_sql_run(store, &changed, sql, "tii", text, id, (int64_t)lease));
     return is_held(store, changed, id, lease, held);
 }
@@ -253,7 +253,7 @@ kas_status kas_store_add_processor(kas_store *store, int64_t id, int lease, doub
                                    bool *held)
 {
     int changed = 0;
-    KAS_TRY(kas_sql_durable(store, true));
+    kas_sql_durable(store, true);
     KAS_TRY(kas_sql_run(store, &changed,
                         "UPDATE work SET processor = coalesce(processor, 0) + ?" MINE, "dii",
                         seconds, id, (int64_t)lease));
@@ -264,7 +264,7 @@ kas_status kas_store_pause(kas_store *store, int64_t id, int lease, const kas_me
                            bool *held)
 {
     int changed = 0;
-    KAS_TRY(kas_sql_durable(store, true));
+    kas_sql_durable(store, true);
     KAS_TRY(kas_sql_run(store, &changed,
                         "UPDATE work SET state = 'waiting', owner = ''," SET_MEASURED MINE,
                         MEASURED_TYPES "ii", MEASURED(measured), id, (int64_t)lease));
@@ -288,7 +288,7 @@ static kas_status settle(kas_store *store, const kas_settled *list, int count)
 
 kas_status kas_store_settle(kas_store *store, const kas_settled *list, int count)
 {
-    KAS_TRY(kas_sql_durable(store, true));
+    kas_sql_durable(store, true);
     kas_status status;
     KAS_SQL_TRANSACTION(store, status, settle(store, list, count));
     return status;
@@ -301,7 +301,7 @@ kas_status kas_store_finish(kas_store *store, int64_t id, int lease, kas_work_st
         return kas_fail(KAS_FAILURE, "work item %lld: \"%s\" is not a final state", (long long)id,
                         kas_work_state_name(state));
     int changed = 0;
-    KAS_TRY(kas_sql_durable(store, true));
+    kas_sql_durable(store, true);
     KAS_TRY(kas_sql_run(
         store, &changed,
         "UPDATE work SET state = ?, reason = ?, ended = kas_now(), owner = ''," SET_MEASURED MINE,
@@ -313,7 +313,7 @@ kas_status kas_store_finish(kas_store *store, int64_t id, int lease, kas_work_st
 kas_status kas_store_release(kas_store *store, int64_t id, int lease, bool failed, bool *held)
 {
     int changed = 0;
-    KAS_TRY(kas_sql_durable(store, true));
+    kas_sql_durable(store, true);
     KAS_TRY(kas_sql_run(store, &changed,
                         "UPDATE work SET state = 'queued', owner = '', deaths = deaths + ?" MINE,
                         "iii", (int64_t)failed, id, (int64_t)lease));
@@ -336,7 +336,7 @@ static kas_status requeue(kas_store *store, const kas_work *work)
 
 kas_status kas_store_requeue(kas_store *store, const kas_work *work)
 {
-    KAS_TRY(kas_sql_durable(store, true));
+    kas_sql_durable(store, true);
     kas_status status;
     KAS_SQL_TRANSACTION(store, status, requeue(store, work));
     return status;
@@ -399,7 +399,7 @@ static kas_status add_finals(kas_store *store, const kas_work *list, int count)
 
 kas_status kas_store_add_finals(kas_store *store, const kas_work *list, int count)
 {
-    KAS_TRY(kas_sql_durable(store, true));
+    kas_sql_durable(store, true);
     kas_status status;
     KAS_SQL_TRANSACTION(store, status, add_finals(store, list, count));
     return status;
