@@ -36,6 +36,7 @@ typedef struct part {
     int64_t coeff, atom;
     int64_t span; /* the atom's largest value in the block less its smallest */
     int dim;
+    int64_t value[WARP]; /* of a warp's lanes, where all other variables are 0 */
 } part;
 
 typedef struct dim {
@@ -169,7 +170,8 @@ static bool find_dims(boxing *b, kas_ix ix)
             continue;
         if (b->parts == MOST_PARTS)
             return false;
-        b->part[b->parts++] = (part){s->term[i].coeff, s->term[i].atom, span, 0};
+        b->part[b->parts++] =
+            (part){.coeff = s->term[i].coeff, .atom = s->term[i].atom, .span = span};
     }
     qsort(b->part, (size_t)b->parts, sizeof *b->part, by_stride);
     for (int i = 0; i < b->parts; i++) {
@@ -212,22 +214,21 @@ static int64_t value_at(const boxing *b, kas_ix ix, int64_t lane, int64_t row)
     return sum;
 }
 
-static int by_value(const void *x, const void *y)
-{
-    const int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
-    return (a > b) - (a < b);
-}
-
 /* Returns how many turns the banks need for the places of a warp: the most different elements of one
  * bank. */
-static int waves_at(int64_t place[WARP])
+static int waves_at(const int64_t place[WARP])
 {
+    int64_t held[BANKS][WARP];
     int of_bank[BANKS] = {0}, most = 1;
-    qsort(place, WARP, sizeof *place, by_value);
     for (int t = 0; t < WARP; t++) {
         const int bank = (int)(((place[t] % BANKS) + BANKS) % BANKS);
-        if (t == 0 || place[t] != place[t - 1])
-            most = ++of_bank[bank] > most ? of_bank[bank] : most;
+        int i = of_bank[bank] - 1;
+        while (i >= 0 && held[bank][i] != place[t])
+            i--;
+        if (i >= 0)
+            continue;
+        held[bank][of_bank[bank]++] = place[t];
+        most = of_bank[bank] > most ? of_bank[bank] : most;
     }
     return most;
 }
@@ -235,19 +236,26 @@ static int waves_at(int64_t place[WARP])
 /* Returns how many turns the banks need for what the lanes of a warp read. */
 static int waves_of(const boxing *b)
 {
-    const kas_nest *n = b->nest;
-    int64_t place[WARP];
-    for (int t = 0; t < WARP; t++) {
-        const int64_t lane = t % (int64_t)n->block[0] * n->width, row = t / (int64_t)n->block[0];
-        place[t] = 0;
-        for (int i = 0; i < b->parts; i++) {
-            const dim *d = &b->dim[b->part[i].dim];
-            place[t] += b->part[i].coeff / d->stride * d->step *
-                        atom_at(b, b->part[i].atom, lane < n->lanes ? lane : 0,
-                                row < n->block[1] ? row : 0);
-        }
+    int64_t place[WARP] = {0};
+    for (int i = 0; i < b->parts; i++) {
+        const dim *d = &b->dim[b->part[i].dim];
+        const int64_t step = b->part[i].coeff / d->stride * d->step;
+        for (int t = 0; t < WARP; t++)
+            place[t] += step * b->part[i].value[t];
     }
     return waves_at(place);
+}
+
+/* Sets what the lanes of a warp have as the values of each part. */
+static void set_values(boxing *b)
+{
+    const kas_nest *n = b->nest;
+    for (int t = 0; t < WARP; t++) {
+        const int64_t lane = t % (int64_t)n->block[0] * n->width, row = t / (int64_t)n->block[0];
+        for (int i = 0; i < b->parts; i++)
+            b->part[i].value[t] = atom_at(b, b->part[i].atom, lane < n->lanes ? lane : 0,
+                                          row < n->block[1] ? row : 0);
+    }
 }
 
 static int64_t lay_out(boxing *b, int padded, int64_t pad)
@@ -266,6 +274,7 @@ static void choose_steps(boxing *b, kas_shared_box *box)
     static const int64_t pads[PADS] = {0, 1, 2, 4, 8};
     int best_dim = -1;
     int64_t best_pad = 0;
+    set_values(b);
     lay_out(b, -1, 0);
     int fewest = waves_of(b);
     for (int d = 0; d + 1 < b->dims; d++)

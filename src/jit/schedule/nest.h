@@ -40,8 +40,20 @@ kas_status kas_nest_choose_lane(kas_ir *ir, kas_nest *nest, bool keeps);
 typedef kas_status kas_lanes_visitor(void *context, kas_nest trial);
 kas_status kas_nest_each_lane(kas_ir *ir, const kas_nest *nest, bool keeps, kas_lanes_visitor *see,
                               void *context);
-/* Predicts the seconds of a launch on a GPU, and what it must take to move its bytes (price.c). */
-kas_status kas_nest_price(const kas_ir *ir, const kas_nest *nest, double *seconds, double *least);
+
+/* Place a kernel whose lanes are chosen by the usual rules: all of it; the lanes of a block; how many
+ * a thread has; the loops, of which turns of `rows` (or of the innermost one where that is -1) share
+ * a block, `count` of them or as many as that is worth where it is 0; the reductions that have no
+ * place yet. `keeps` as above; `work`: turns of the longest reduction (schedule.c). */
+kas_status kas_nest_place(kas_ir *ir, kas_nest *nest, bool keeps, double work);
+kas_status kas_nest_place_lanes(kas_ir *ir, kas_nest *nest, bool keeps);
+kas_status kas_nest_place_width(kas_ir *ir, kas_nest *nest);
+kas_status kas_nest_place_loops(kas_ir *ir, kas_nest *nest, double work, int rows, int64_t count);
+kas_status kas_nest_place_reductions(kas_ir *ir, kas_nest *nest);
+/* On a GPU, where a placement leaves the launch far from what its bytes take, looks for a faster one
+ * of the open nest (ways.c). */
+kas_status kas_nest_improve(kas_ir *ir, const kas_nest *open, bool keeps, double work,
+                            kas_nest *nest);
 
 /* Finds the variable along which most of what the lanes read apart lies side by side, as `turned`
  * (tiles.c); -1 where there is none, and on a GPU. */

@@ -22,9 +22,6 @@ enum {
 
 /* Of what blocks fetch, how much less makes another order of the loops worth it */
 static const double worth = 0.8;
-/* How far from what its bytes take a launch is before other lanes are tried, and seconds below
- * which it does not matter */
-static const double far = 1.5, too_short = 1e-6;
 
 double kas_reduce_length(const kas_ir *ir, kas_ex e)
 {
@@ -148,7 +145,7 @@ static kas_status place_grid(kas_ir *ir, kas_nest *nest, axes *a)
 }
 
 /* Gives a thread a group of lanes, where that pays. */
-static kas_status place_width(kas_ir *ir, kas_nest *nest)
+kas_status kas_nest_place_width(kas_ir *ir, kas_nest *nest)
 {
     int width = 1;
     if (nest->tiles == 0)
@@ -162,7 +159,7 @@ static kas_status place_width(kas_ir *ir, kas_nest *nest)
 
 /* Chooses the number of lanes of a block: what L1 holds, when they touch more than their own
  * elements. */
-static kas_status place_lanes(kas_ir *ir, kas_nest *nest, bool keeps)
+kas_status kas_nest_place_lanes(kas_ir *ir, kas_nest *nest, bool keeps)
 {
     const int64_t extent = nest->lane < 0 ? 1 : ir->var_size[nest->lane];
     int64_t most = keeps ? LANES_KEPT : LANES;
@@ -177,7 +174,7 @@ static kas_status place_lanes(kas_ir *ir, kas_nest *nest, bool keeps)
     const int64_t lanes = chunks == 1 ? extent : ((extent + chunks - 1) / chunks + 31) / 32 * 32;
     if (lanes < extent)
         KAS_TRY(kas_nest_step(ir, nest, (kas_step){.kind = KAS_STEP_LANES, .n = (int32_t)lanes}));
-    return place_width(ir, nest);
+    return kas_nest_place_width(ir, nest);
 }
 
 /* Returns how many turns of a loop of `size` make a block worth its start and leave blocks enough;
@@ -196,7 +193,7 @@ static int64_t rows_of_block(const kas_nest *nest, int64_t size, double blocks, 
 
 /* Places the loops; turns of `rows`, or of the innermost loop where that is -1, share a block:
  * `count` of them, or as many as that is worth where it is 0. */
-static kas_status place_loops(kas_ir *ir, kas_nest *nest, double work, int rows, int64_t count)
+kas_status kas_nest_place_loops(kas_ir *ir, kas_nest *nest, double work, int rows, int64_t count)
 {
     axes a = {0};
     const int64_t extent = nest->lane < 0 ? 1 : ir->var_size[nest->lane];
@@ -232,7 +229,7 @@ static kas_status place_sharing(kas_ir *ir, kas_nest *nest, double work)
 {
     const kas_nest open = *nest;
     double least, fetched;
-    KAS_TRY(place_loops(ir, nest, work, -1, 0));
+    KAS_TRY(kas_nest_place_loops(ir, nest, work, -1, 0));
     KAS_TRY(kas_nest_fetched(ir, nest, &least));
     for (int i = 0; i < open.loops; i++) {
         const int var = open.loop[i];
@@ -240,7 +237,7 @@ static kas_status place_sharing(kas_ir *ir, kas_nest *nest, double work)
             continue;
         for (int full = 0; full < 2; full++) { /* rows as usual, and as many as there are threads */
             kas_nest trial = open;
-            KAS_TRY(place_loops(ir, &trial, full ? 1 : work, var, 0));
+            KAS_TRY(kas_nest_place_loops(ir, &trial, full ? 1 : work, var, 0));
             KAS_TRY(kas_nest_fetched(ir, &trial, &fetched));
             if (fetched >= worth * least)
                 continue;
@@ -249,14 +246,6 @@ static kas_status place_sharing(kas_ir *ir, kas_nest *nest, double work)
         }
     }
     return KAS_OK;
-}
-
-/* Places a kernel of rows. A thread has a group of the row's lanes or one lane; there are as many
- * threads as groups, but at most a warp, and the other groups are its next turns. */
-static kas_status place_row(kas_ir *ir, kas_nest *nest)
-{
-    KAS_TRY(place_width(ir, nest));
-    return place_loops(ir, nest, 1, -1, 0);
 }
 
 /* By place in the masks: what is known of the chain of reductions that begins with a variable. */
@@ -290,7 +279,7 @@ static void see_chain(void *context, kas_ex e, const kas_ex_node *node)
 }
 
 /* Unrolls short reductions; long ones run around the lanes, where they can. */
-static kas_status place_reductions(kas_ir *ir, kas_nest *nest)
+kas_status kas_nest_place_reductions(kas_ir *ir, kas_nest *nest)
 {
     chains c = {.ir = ir, .nest = nest};
     KAS_TRY(kas_masks_init(&c.masks, ir, nest->value, nest->loops, nest->loop));
@@ -306,206 +295,20 @@ static kas_status place_reductions(kas_ir *ir, kas_nest *nest)
     return status;
 }
 
-/* Places a kernel whose lanes are chosen. */
-static kas_status place(kas_ir *ir, kas_nest *nest, const long_search *reduce)
+/* A row has a group of its lanes or one lane in a thread, and as many threads as groups, but at most
+ * a warp; the other groups are their next turns. */
+kas_status kas_nest_place(kas_ir *ir, kas_nest *nest, bool keeps, double work)
 {
+    if (nest->row) {
+        KAS_TRY(kas_nest_place_width(ir, nest));
+        return kas_nest_place_loops(ir, nest, 1, -1, 0);
+    }
     KAS_TRY(kas_nest_turn(ir, nest));
     KAS_TRY(kas_nest_slide(ir, nest));
-    KAS_TRY(place_lanes(ir, nest, reduce->found));
+    KAS_TRY(kas_nest_place_lanes(ir, nest, keeps));
     if (!ir->cpu)
-        return place_sharing(ir, nest, nest->slides ? 1 : reduce->work);
-    return place_loops(ir, nest, reduce->work, -1, 0);
-}
-
-/* The fastest placement so far. */
-typedef struct placement {
-    kas_ir *ir;
-    const long_search *reduce;
-    kas_nest best;
-    double seconds, least; /* least: to move the launch's bytes */
-} placement;
-
-/* Keeps a placement that is faster than the best. */
-static kas_status compare(placement *p, const kas_nest *trial)
-{
-    double seconds;
-    KAS_TRY(p->ir->status);
-    KAS_TRY(kas_nest_price(p->ir, trial, &seconds, &p->least));
-    if (seconds >= worth * p->seconds)
-        return KAS_OK;
-    p->seconds = seconds;
-    p->best = *trial;
-    return KAS_OK;
-}
-
-static kas_status try_lanes(void *context, kas_nest trial)
-{
-    placement *p = context;
-    KAS_TRY(place(p->ir, &trial, p->reduce));
-    return compare(p, &trial);
-}
-
-/* ---- shared memory --------------------------------------------------------------------------- */
-
-/* Finds the loops and reductions along which what lanes read apart lies side by side. */
-typedef struct turning {
-    const kas_ir *ir;
-    const kas_nest *nest;
-    uint8_t along[KAS_LOOP_IDS];
-} turning;
-
-static void see_turned(void *context, kas_ex e, const kas_ex_node *node)
-{
-    turning *t = context;
-    int64_t apart, between;
-    (void)e;
-    if (node->kind != KAS_EX_LOAD ||
-        (kas_ix_coeff(t->ir, node->ix, t->nest->lane, &apart) && apart * apart <= 1))
-        return;
-    for (int id = 0; id < t->nest->ids; id++)
-        t->along[id] |= t->nest->state[id] != KAS_LOOP_REPLACED &&
-                        kas_ix_coeff(t->ir, node->ix, t->nest->var_of[id], &between) &&
-                        between == 1;
-}
-
-/* Stages along a loop, if that is legal, and compares. */
-static kas_status try_stage(placement *p, kas_nest *trial, int var, int64_t n)
-{
-    const bool quiet = kas_quiet(true);
-    const kas_status status = kas_nest_step_on(p->ir, trial, KAS_STEP_STAGE, var, n);
-    kas_quiet(quiet);
-    if (status == KAS_OK)
-        return compare(p, trial);
-    return status == KAS_ILLEGAL ? KAS_OK : status;
-}
-
-/* Places a kernel with so many turns of `rows` in a block, and stages what the block reads. */
-static kas_status try_front(placement *p, kas_nest trial, int rows, int64_t count)
-{
-    if (trial.row)
-        KAS_TRY(place_width(p->ir, &trial));
-    else
-        KAS_TRY(place_lanes(p->ir, &trial, p->reduce->found));
-    KAS_TRY(place_loops(p->ir, &trial, p->reduce->work, rows, count));
-    return trial.rows >= 0 ? try_stage(p, &trial, trial.rows, trial.block_rows)
-                           : try_stage(p, &trial, trial.lane, trial.lanes);
-}
-
-/* Cuts a loop or reduction, if it is longer than `turns`, and returns the inner part in `var`. */
-static kas_status cut(placement *p, kas_nest *nest, int *var, int64_t turns)
-{
-    kas_nest open = *nest;
-    if (turns >= p->ir->var_size[*var])
-        return KAS_OK;
-    if (!kas_nest_split_loop(p->ir, &open, *var, turns, nest))
-        return kas_fail(KAS_ILLEGAL, "there are too many loops");
-    *var = p->ir->vars - 1; /* the inner loop is the last variable that was made */
-    return KAS_OK;
-}
-
-/* Returns the largest divisor of a size up to `most`. */
-static int64_t divisor(int64_t size, int64_t most)
-{
-    while (most > 1 && size % most)
-        most--;
-    return most < 1 ? 1 : most;
-}
-
-/* A way to stage a part of a reduction: its turns; the loop whose turns are virtual threads, which
- * share what they load, and the loop whose turns run together in a block (or -1). */
-typedef struct chunk {
-    int var, virtual, rows;
-    int64_t turns;
-    bool narrow; /* a lane for each thread */
-} chunk;
-
-static kas_status place_chunk(placement *p, kas_nest *trial, const chunk *c, int *var)
-{
-    enum { MOST_VIRTUAL = 8 };
-    int inner = c->virtual, outer = c->var;
-    *var = c->var;
-    KAS_TRY(cut(p, trial, var, c->turns));
-    if (*var != c->var)
-        outer = p->ir->vars - 2;
-    if (inner >= 0) {
-        const int64_t turns = divisor(p->ir->var_size[inner], MOST_VIRTUAL);
-        if (turns < 2 || trial->inner >= 0)
-            return kas_fail(KAS_ILLEGAL, "there are no turns to share");
-        KAS_TRY(cut(p, trial, &inner, turns));
-        KAS_TRY(kas_nest_step_on(p->ir, trial, KAS_STEP_VTHREAD, inner, 0));
-    }
-    KAS_TRY(kas_nest_step_on(p->ir, trial, KAS_STEP_AROUND, outer, 0));
-    if (!c->narrow)
-        KAS_TRY(place_lanes(p->ir, trial, true));
-    else if (p->ir->var_size[trial->lane] > LANES_KEPT)
-        KAS_TRY(kas_nest_step(p->ir, trial, (kas_step){.kind = KAS_STEP_LANES, .n = LANES_KEPT}));
-    const int64_t threads = (trial->lanes / trial->width + WARP - 1) / WARP * WARP,
-                  rows = c->rows < 0 ? 1 : p->ir->var_size[c->rows];
-    KAS_TRY(place_loops(p->ir, trial, 1, c->rows, divisor(rows, KAS_MAX_BLOCK / threads)));
-    return place_reductions(p->ir, trial);
-}
-
-static kas_status try_chunk(placement *p, const kas_nest *open, const chunk *c, int *width)
-{
-    kas_nest trial = *open;
-    int var;
-    const bool quiet = kas_quiet(true);
-    const kas_status status = place_chunk(p, &trial, c, &var);
-    kas_quiet(quiet);
-    *width = trial.width;
-    if (status == KAS_OK)
-        return try_stage(p, &trial, var, c->turns);
-    return status == KAS_ILLEGAL ? KAS_OK : status;
-}
-
-/* Tries the ways to stage a part of a reduction. */
-static kas_status try_chunks(placement *p, const kas_nest *open, int var, int64_t turns)
-{
-    for (int rows = -1; rows < open->loops; rows++)
-        for (int virtual = -1; virtual < open->loops; virtual ++) {
-            chunk c = {var, virtual < 0 ? -1 : open->loop[virtual],
-                       rows < 0 ? -1 : open->loop[rows], turns, false};
-            if ((rows >= 0 && (c.rows == open->lane || c.rows == open->inner)) ||
-                (virtual >= 0 && (c.virtual == open->lane || virtual == rows)))
-                continue;
-            int width;
-            KAS_TRY(try_chunk(p, open, &c, &width));
-            c.narrow = width > 1;
-            if (c.narrow)
-                KAS_TRY(try_chunk(p, open, &c, &width));
-        }
-    return KAS_OK;
-}
-
-static bool is_own(const kas_nest *nest, int var)
-{
-    bool own = false;
-    for (int i = 0; i < nest->loops; i++)
-        own |= nest->loop[i] == var;
-    return own;
-}
-
-static kas_status try_staged(void *context, kas_nest open)
-{
-    static const int64_t turns[] = {8, 16, 32, 64};
-    placement *p = context;
-    turning t = {.ir = p->ir, .nest = &open};
-    KAS_TRY(kas_ex_visit(p->ir, open.value, see_turned, &t));
-    if (!open.row)
-        KAS_TRY(try_front(p, open, -1, 0));
-    for (int id = 0; id < open.ids; id++) {
-        const int var = open.var_of[id];
-        const int64_t size = p->ir->var_size[var];
-        if (!t.along[id] || var == open.lane || var == open.inner)
-            continue;
-        for (int i = 0; i < 4; i++) {
-            if (is_own(&open, var) && (size >= turns[i] || i == 0))
-                KAS_TRY(try_front(p, open, var, size < turns[i] ? size : turns[i]));
-            if (!is_own(&open, var) && !open.row && size % turns[i] == 0)
-                KAS_TRY(try_chunks(p, &open, var, turns[i]));
-        }
-    }
-    return KAS_OK;
+        return place_sharing(ir, nest, nest->slides ? 1 : work);
+    return kas_nest_place_loops(ir, nest, work, -1, 0);
 }
 
 /* Chooses lanes by what their accesses cost, and on a GPU, where that leaves the launch far from
@@ -516,39 +319,12 @@ static kas_status place_kernel(kas_ir *ir, kas_nest *nest)
     const kas_nest open = *nest;
     if (nest->column >= 0)
         reduce.work = (double)ir->var_size[nest->column];
-    KAS_TRY(kas_ex_visit(ir, nest->value, see_long, &reduce));
-    KAS_TRY(kas_nest_choose_lane(ir, nest, reduce.found));
-    KAS_TRY(place(ir, nest, &reduce));
-    if (ir->cpu || nest->lane < 0 || nest->column >= 0)
-        return KAS_OK;
-    placement p = {.ir = ir, .reduce = &reduce, .best = *nest};
-    KAS_TRY(ir->status);
-    KAS_TRY(kas_nest_price(ir, nest, &p.seconds, &p.least));
-    if (p.seconds < far * p.least || p.seconds < too_short)
-        return KAS_OK;
-    KAS_TRY(kas_nest_each_lane(ir, &open, reduce.found, try_lanes, &p));
-    if (p.seconds >= far * p.least)
-        KAS_TRY(kas_nest_each_lane(ir, &open, reduce.found, try_staged, &p));
-    *nest = p.best;
-    return KAS_OK;
-}
-
-/* Chooses the rows of a block for a kernel of rows, and on a GPU what it stages. */
-static kas_status place_row_kernel(kas_ir *ir, kas_nest *nest)
-{
-    const long_search reduce = {ir, false, 1};
-    const kas_nest open = *nest;
-    KAS_TRY(place_row(ir, nest));
-    placement p = {.ir = ir, .reduce = &reduce, .best = *nest};
-    KAS_TRY(ir->status);
-    if (ir->cpu)
-        return KAS_OK;
-    KAS_TRY(kas_nest_price(ir, nest, &p.seconds, &p.least));
-    if (p.seconds < far * p.least || p.seconds < too_short)
-        return KAS_OK;
-    KAS_TRY(try_staged(&p, open));
-    *nest = p.best;
-    return KAS_OK;
+    if (!nest->row) {
+        KAS_TRY(kas_ex_visit(ir, nest->value, see_long, &reduce));
+        KAS_TRY(kas_nest_choose_lane(ir, nest, reduce.found));
+    }
+    KAS_TRY(kas_nest_place(ir, nest, reduce.found, reduce.work));
+    return kas_nest_improve(ir, &open, reduce.found, reduce.work, nest);
 }
 
 kas_status kas_schedule_default(kas_ir *ir, const kas_nest *open, kas_schedule *out)
@@ -556,8 +332,8 @@ kas_status kas_schedule_default(kas_ir *ir, const kas_nest *open, kas_schedule *
     kas_nest nest = *open;
     KAS_TRY(kas_nest_split(ir, &nest));
     KAS_TRY(kas_nest_merge(ir, &nest));
-    KAS_TRY(nest.row ? place_row_kernel(ir, &nest) : place_kernel(ir, &nest));
-    KAS_TRY(place_reductions(ir, &nest));
+    KAS_TRY(place_kernel(ir, &nest));
+    KAS_TRY(kas_nest_place_reductions(ir, &nest));
     const bool quiet = kas_quiet(true);
     const kas_status status =
         kas_nest_step(ir, &nest, (kas_step){.kind = KAS_STEP_UNSWITCH}); /* where it is legal */
