@@ -1,6 +1,6 @@
 /* An interpreter of kernels' nests, for tests of schedules: it runs a nest turn by turn as its
  * loops stand, in float64, and adds up reductions as the emitter does: a part that is unrolled
- * inside one that is not has a sum of its own. */
+ * inside one that is not has a sum of its own, and so has each turn of what `rfactor` names. */
 #ifndef KAS_TESTS_JIT_RUN_NEST_H
 #define KAS_TESTS_JIT_RUN_NEST_H
 
@@ -95,6 +95,15 @@ static void accumulate(const kas_nest *nest, kas_ex e, int fn, bool unrolled, do
         node->kind == KAS_EX_REDUCE && node->fn == fn &&
         (first < 0 || (fn != KAS_FN_REDUCE_ARGMAX &&
                        (unrolled || kas_nest_state_of(nest, node) != KAS_LOOP_UNROLLED)));
+    if (chained && first < 0 && node->var == nest->factored) {
+        for (int64_t i = 0; i < nest->parts; i++) {
+            double part = fn == KAS_FN_REDUCE_SUM ? 0 : -INFINITY;
+            at[node->var] = i;
+            accumulate(nest, node->a[0], fn, unrolled, &part, index, node->var);
+            *acc = fn == KAS_FN_REDUCE_SUM ? *acc + part : fmax(*acc, part);
+        }
+        return;
+    }
     if (chained) {
         const int var = node->var;
         for (int64_t i = 0; i < ir.var_size[var]; i++) {

@@ -265,6 +265,7 @@ static void test_refused(void **state)
         {"lane d2\nlanes 7\n", "a block has 1 lane to all of them"},
         {"lane d2\nblock lanes x\n", "there is one chunk only"},
         {"lane d2\nblock rows x\n", "there is one chunk only"},
+        {"lane d2\nlanes 2\nblock lanes x\nblock lanes y\n", "the loop has its place already"},
         {"lane d2\nblock d1 x\nblock d0 x\n", "this coordinate of the block"},
         {"lane d2\nvectorise 4\n", "aligned runs of 16 bytes"},
         {"lane d0\nstage d1 4\n", "no load lies apart"},
@@ -274,6 +275,13 @@ static void test_refused(void **state)
         {"lane d2\nunroll d1\nblock d0 x\naround r0\n", "keeps its sums there"},
         {"lane d2\naround r0\nunroll d1\n", "beside no reduction around them"},
         {"split r0 32\naround r0%32\n", "each turn of the reduction outside it uses its result"},
+        {"lane d2\nrfactor d0\n", "only a reduction has parts"},
+        {"split r0 32\nlane d2\nrfactor r0%32\n",
+         "dependence S2 -> S2: each turn of the reduction"},
+        {"lane d2\nrows d0 2\nrfactor r0\n", "the rows of a block are a loop already"},
+        {"lane d2\nrfactor r0\nrows d0 2\n", "the rows of a block are a loop already"},
+        {"lane d2\nrfactor r0\naround r0\n", "the reduction has its place already"},
+        {"lane d2\nvthread d0\nrfactor r0\n", "hold a loop"},
         {"lane q\n", "s:5: found \"q\"; the loops here are lanes, rows, d0, d1, d2, r0"},
         {"split r0 32\nsplit r0 2\n", "found \"r0\""},
         {"tile d0 4\n", "a step is expected"},
@@ -306,6 +314,7 @@ static void test_refused_dependences(void **state)
     OK(kas_nest_open(&ir, y, last, &open));
     assert_refused(&open, "interchange r0 r1\n", "it reverses the dependence S2 -> S2 (=, <, *)");
     assert_refused(&open, "split r0 2\n", "is the number of its turn");
+    assert_refused(&open, "lane d0\nrfactor r0\n", "dependence S2 -> S2: of equal elements");
     const kas_ex inner = kas_ex_reduce(&ir, KAS_FN_REDUCE_MAX, a, sum(b, e));
     OK(kas_nest_open(&ir, y, inner, &open));
     assert_refused(&open, "around r1\n", "each turn of the reduction outside it uses its result");
@@ -325,6 +334,23 @@ static void test_refused_dependences(void **state)
     assert_refused(&open, "block d0 x\n", "dependence S2 -> S3");
     assert_refused(&open, "split d0 2\n", "dependence S2 -> S3");
     assert_refused(&open, "lanes 4\n", "a row's lanes share a block");
+}
+
+/* A reduction whose turns are rows of the block: of Algorithm 1 the threads y have parts of a sum. */
+static void test_parts(void **state)
+{
+    (void)state;
+    kas_nest open, nest;
+    ir.cpu = false;
+    algorithm_1(&open);
+    take_same(&open,
+              "split r0 8\ninterchange r0/8 r0%8\nlane d2\nrfactor r0%8\nblock d0 x\nblock d1 y\n",
+              1e-12, &nest);
+    assert_int_equal(nest.block[1], 8);
+    assert_true(reorders(&open, &nest));
+    assert_true(nest.part_words == 8.0 * (double)nest.lanes);
+    take_same(&open, "split r0 8\nlane d2\nrfactor r0/8\nserial d0\nblock d1 y\n", 1e-12, &nest);
+    assert_int_equal(nest.parts, ir.var_size[nest.var_of[4]]);
 }
 
 /* Transposed operands are staged in tiles, along a loop or a reduction; windows lie inside the
@@ -511,6 +537,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_algorithm_3, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refused_dependences, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_parts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tiles, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_boxes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_random, set_up, tear_down),

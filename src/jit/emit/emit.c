@@ -83,13 +83,11 @@ static void close_phase_lanes(kas_emitter *e, kas_ex x)
     kas_emit_close_block(e);
 }
 
-/* Emits a long reduction before the lanes. */
-static void emit_phase(kas_emitter *e, kas_ex x)
+/* Emits the sum x over these loops before the lanes. */
+static void emit_sum(kas_emitter *e, kas_ex x, kas_ex body, const int *var, int vars)
 {
     const kas_fn fn = (kas_fn)kas_ex_get(e->ir, x)->fn;
     const bool arg_too = fn == KAS_FN_REDUCE_ARGMAX;
-    int var[KAS_DEEP], vars;
-    const kas_ex body = kas_emit_nest_of(e, x, var, &vars);
     const int index = e->lane_values++, acc = arg_too ? e->lane_values++ : index;
     char acc_text[60], index_text[60];
     declare(e, x, index, index_text);
@@ -102,7 +100,7 @@ static void emit_phase(kas_emitter *e, kas_ex x)
     if (arg_too)
         kas_emit_line(e, set, index_text, "0.0f");
     close_phase_lanes(e, x);
-    const bool tiled = e->nest->tiles > 0 && var[vars - 1] == e->nest->turned;
+    const bool tiled = e->nest->tiles > 0 && vars > 0 && var[vars - 1] == e->nest->turned;
     int outer = vars - tiled; /* loops around what is staged */
     for (int i = 0; i < outer && e->nest->boxes > 0; i++)
         outer = var[i] == e->nest->boxed ? i : outer;
@@ -123,6 +121,55 @@ static void emit_phase(kas_emitter *e, kas_ex x)
     if (outer < vars)
         e->filled = false;
     e->name[x] = -2 - index;
+}
+
+/* Emits a sum of which each row of threads computes parts: they meet in shared memory, where each
+ * thread adds them up. */
+static void emit_parts(kas_emitter *e, kas_ex x, kas_ex body, const int *var, int vars)
+{
+    const kas_nest *n = e->nest;
+    const bool wide = kas_emit_is_wide(e, x);
+    const long long lanes = (long long)n->lanes, parts = (long long)n->parts;
+    const int number = e->lane_values++, row = kas_emit_var_name(e, n->factored);
+    const char *at = wide ? "KAS_EACH_LANE(i)" : "i", *open = wide ? "KAS_EACH(" : "";
+    const char *close = wide ? ";)" : ";";
+    char text[60];
+    kas_emit_line(e, "KAS_SHARED(float, parts%d, %lld);", number, parts * lanes);
+    if (n->serials > 0) /* somebody may still add up what the last turn left */
+        kas_emit_line(e, "KAS_BARRIER();");
+    const int mark = kas_emit_leave_mark(e);
+    kas_emit_line(e, "KAS_ROWS (v%d, 0, %lld) {", row, parts);
+    e->indent++;
+    e->open |= UINT64_C(1) << kas_masks_index(&e->masks, n->factored);
+    emit_sum(e, x, body, var + 1, vars - 1);
+    kas_emit_lane_value(e, x, -2 - e->name[x], text);
+    kas_emit_open_lanes(e, true);
+    kas_emit_line(e, "%sparts%d[%lld * v%d + %s] = %s%s", open, number, lanes, row, at, text,
+                  close);
+    kas_emit_close_block(e);
+    kas_emit_close_loops(e, &n->factored, 1);
+    kas_emit_forget(e, mark);
+    kas_emit_line(e, "KAS_BARRIER();");
+    declare(e, x, number, text);
+    kas_emit_open_lanes(e, true);
+    const bool is_sum = kas_ex_get(e->ir, x)->fn == KAS_FN_REDUCE_SUM;
+    kas_emit_line(e, "%s%s = parts%d[%s]%s", open, text, number, at, close);
+    kas_emit_line(e, "for (int part = 1; part < %lld; part++) {", parts);
+    kas_emit_line(e,
+                  is_sum ? "    %s%s += parts%d[%lld * part + %s]%s"
+                         : "    %s%s = kas_max(parts%d[%lld * part + %s], %s)%s",
+                  open, text, number, lanes, at, is_sum ? close : text, close);
+    kas_emit_line(e, "}");
+    kas_emit_close_block(e);
+    e->name[x] = -2 - number;
+}
+
+/* Emits a long reduction before the lanes. */
+static void emit_phase(kas_emitter *e, kas_ex x)
+{
+    int var[KAS_DEEP] = {0}, vars;
+    const kas_ex body = kas_emit_nest_of(e, x, var, &vars);
+    (var[0] == e->nest->factored ? emit_parts : emit_sum)(e, x, body, var, vars);
 }
 
 /* Emits phases in the order in which they are needed. */
@@ -197,7 +244,8 @@ static void emit_head(kas_emitter *e, const char *name)
                           (long long)n->block_rows);
     const bool boxed = n->boxes > 0 && n->boxed < 0; /* in front of the rows */
     /* The threads of a row meet in shuffles, those of a block that fill boxes at barriers. */
-    const bool leave = !n->row && has_threads(n) && (n->boxes == 0 || (boxed && !n->serials));
+    const bool leave =
+        !n->row && n->factored < 0 && has_threads(n) && (n->boxes == 0 || (boxed && !n->serials));
     if (leave && !boxed)
         kas_emit_line(e, "KAS_%sLEAVE(%s);", wide_text(n), count_text(e, room));
     for (int i = 0; i < n->serials; i++)
@@ -264,14 +312,17 @@ static void emit_lanes(kas_emitter *e)
         e->open &= ~(UINT64_C(1) << kas_masks_index(&e->masks, n->inner));
     emit_phases(e, n->value);
     kas_emit_picks(e, n->value);
+    if (n->factored >= 0) { /* all rows of threads have the sums */
+        kas_emit_line(e, "KAS_ONE_ROW {");
+        e->indent++;
+    }
     kas_emit_open_lanes(e, e->lane_values > 0);
     if (n->inner >= 0)
         open_inner(e);
     kas_emit_value(e, n->value);
     kas_emit_store(e);
-    if (n->inner >= 0)
+    for (int i = (n->inner >= 0) + (n->factored >= 0); i >= 0; i--)
         kas_emit_close_block(e);
-    kas_emit_close_block(e);
     kas_emit_forget_picks(e);
 }
 

@@ -415,11 +415,26 @@ static void fill_boxes(counter *c)
     }
 }
 
+/* Adds what it takes to write the parts of sums to shared memory and to add them up, which each row
+ * of threads does for itself. */
+static void add_parts(counter *c)
+{
+    const kas_nest *n = c->nest;
+    if (n->factored < 0)
+        return;
+    const double results = c->rows * c->row_lanes * n->part_words / (double)n->lanes;
+    const double times = c->ir->cpu ? 1 : n->block[1];
+    c->effort->arithmetic += results * times;
+    c->effort->loads += results * (1 + times);
+    c->effort->sectors += results * (1 + times) * WORD;
+}
+
 static void end(counter *c)
 {
     const kas_nest *n = c->nest;
     access(c, c->all, n->store, kas_dtype_size(c->ir->tensor[n->tensor].dtype), 1, WRITE, NULL);
     fill_boxes(c);
+    add_parts(c);
     c->bytes += bytes_of(c->ir, n->tensor);
     for (int i = 0; i < n->outputs; i++)
         c->bytes += bytes_of(c->ir, n->output[i]);

@@ -42,11 +42,6 @@ bool kas_row_has_dim(const kas_ir_tensor *t, int d);
  * the row or column. */
 void kas_row_index(kas_ir *ir, const kas_ir_tensor *t, kas_ix *idx);
 
-/* Returns the dims, as bits, that a kernel of columns of tensor t walks, where what is
- * `inside` (by tensor) reduces `along` elements; 0 where there are no columns or they would
- * not pay (columns.c). */
-uint32_t kas_columns_of(const kas_ir *ir, int t, const char *inside, int64_t along);
-
 /* Lists the tensors in memory that t's kernel writes too; returns their number,
  * at most KAS_ROW_OUTPUTS. */
 int kas_rows_outputs(const kas_ir *ir, int t, int *output);

@@ -57,6 +57,11 @@
  *                      written must be aligned runs (wide.h).
  *     rows L n         n turns of L share a block (thread y); chunks of as many are a loop called
  *                      `rows`. L must carry no dependence.
+ *     rfactor R        R's turns share a block in place of rows (thread y), each with a sum of its
+ *                      own: S1 and S2 stand inside R, and S3 follows when the threads have met and
+ *                      each has added up the parts, in the order of R's turns. Legal where the
+ *                      dependence S2 -> S2 that R carries may be reordered, and R stands inside no
+ *                      other reduction.
  *     serial L         L runs in order around rows and lanes, inside what was made serial before.
  *     block L x|y|z    L is a coordinate of the block: turns may run at the same time and in any
  *                      order. L may be `lanes` or `rows`. L must carry no dependence.
@@ -64,12 +69,12 @@
  *                      the image (inside.c). On a CPU only.
  *
  * From `lane` on, steps come in the order in which they are listed here, a loop's unroll beside
- * vthread, serial beside block, and a GPU's stage last: what shares a block cannot be split any more.
+ * vthread, rfactor beside rows, serial beside block, and a GPU's stage last: what shares a block cannot be split any more.
  * How far a GPU
  * unrolls loops (emit/unroll.c), which values stay in registers between the loops of a row
  * (emit/emit_kept.h) and what lanes pick (picks.c) follow from the nest and are no steps. A
- * reduction is split over threads when a kernel is lowered (lower/reduce.c), because its parts are
- * a tensor. */
+ * reduction is also split over launches, when a kernel is lowered (lower/reduce.c); its parts are
+ * then a tensor, which has a kernel and a schedule of its own. */
 #ifndef KAS_JIT_SCHEDULE_SEQUENCE_H
 #define KAS_JIT_SCHEDULE_SEQUENCE_H
 
@@ -87,6 +92,7 @@ typedef enum kas_step_kind {
     KAS_STEP_LANES,
     KAS_STEP_VECTORISE,
     KAS_STEP_ROWS,
+    KAS_STEP_RFACTOR,
     KAS_STEP_SERIAL,
     KAS_STEP_BLOCK,
     KAS_STEP_UNSWITCH,

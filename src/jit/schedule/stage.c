@@ -21,6 +21,8 @@ static const char *why_not_shared(const kas_ir *ir, const kas_nest *nest, kas_st
                                        : var != nest->lane || step.n != nest->lanes))
         return "a box holds what a block reads: all turns of its rows or, where it has none, of "
                "its lanes";
+    if (nest->factored >= 0)
+        return "the rows of the block are parts of a sum";
     if (reduction && nest->row)
         return "the reductions of a row run inside its lanes";
     if (reduction && step.n != ir->var_size[var])

@@ -267,7 +267,8 @@ void kas_nest_set_threads(kas_nest *nest)
     enum { WARP = 32 };
     const int64_t threads = nest->lanes / nest->width;
     const int64_t warps = (threads + WARP - 1) / WARP * WARP;
-    const bool short_rows = threads < WARP && (nest->width > 1 || nest->rows >= 0);
+    const int64_t rows = nest->rows >= 0 ? nest->block_rows : nest->parts;
+    const bool short_rows = threads < WARP && (nest->width > 1 || rows > 0);
     nest->block[0] = (unsigned)(short_rows              ? threads
                                 : warps < KAS_MAX_BLOCK ? warps
                                                         : KAS_MAX_BLOCK);
@@ -277,9 +278,7 @@ void kas_nest_set_threads(kas_nest *nest)
             nest->block[0] *= 2;
     }
     const int64_t room = KAS_MAX_BLOCK / nest->block[0];
-    nest->block[1] = (unsigned)(nest->rows < 0            ? 1
-                                : nest->block_rows < room ? nest->block_rows
-                                                          : room);
+    nest->block[1] = (unsigned)(rows < 1 ? 1 : rows < room ? rows : room);
     nest->block[2] = 1;
 }
 
@@ -307,7 +306,7 @@ static kas_status place_inside(const kas_ir *ir, kas_nest *nest, kas_step step)
 static kas_status place_rows(const kas_ir *ir, kas_nest *nest, kas_step step)
 {
     const int var = var_of(nest, step.loop);
-    if (nest->rows >= 0)
+    if (nest->rows >= 0 || nest->factored >= 0)
         return kas_nest_refuse(ir, nest, step, "the rows of a block are a loop already");
     if (step.n < 2 || step.n > ir->var_size[var])
         return kas_nest_refuse(ir, nest, step,
@@ -332,6 +331,8 @@ static kas_status place_axis(const kas_ir *ir, kas_nest *nest, kas_step step)
     }
     if (size < (step.loop >= KAS_LOOP_ROWS ? 2 : 1))
         return kas_nest_refuse(ir, nest, step, "there is one chunk only");
+    if (kas_nest_is_placed(nest, var))
+        return kas_nest_refuse(ir, nest, step, "the loop has its place already");
     if (nest->axis_var[step.other] != KAS_AXIS_NONE)
         return kas_nest_refuse(ir, nest, step, "this coordinate of the block is another loop");
     if (size > (step.other ? GRID_YZ : INT32_MAX))
@@ -424,6 +425,8 @@ static kas_status place(kas_ir *ir, kas_nest *nest, kas_step step)
         return widen(ir, nest, step);
     case KAS_STEP_ROWS:
         return place_rows(ir, nest, step);
+    case KAS_STEP_RFACTOR:
+        return kas_nest_rfactor(ir, nest, step);
     case KAS_STEP_SERIAL:
         nest->serial[nest->serials++] = var_of(nest, step.loop);
         return KAS_OK;
@@ -442,6 +445,7 @@ static kas_step_kind rank_of(const kas_ir *ir, const kas_nest *nest, kas_step st
     return reduction                                 ? nest->last
            : step.kind == KAS_STEP_UNROLL            ? KAS_STEP_VTHREAD
            : step.kind == KAS_STEP_BLOCK             ? KAS_STEP_SERIAL
+           : step.kind == KAS_STEP_RFACTOR           ? KAS_STEP_ROWS
            : step.kind == KAS_STEP_STAGE && !ir->cpu ? KAS_STEP_UNSWITCH /* comes last, too */
                                                      : (kas_step_kind)step.kind;
 }
@@ -471,7 +475,7 @@ kas_status kas_nest_step(kas_ir *ir, kas_nest *nest, kas_step step)
             ir, nest, step,
             "the order is lane, unroll or vthread of a loop, stage (on a GPU last), "
             "lanes, vectorise, "
-            "rows, serial and block, unswitch");
+            "rows or rfactor, serial and block, unswitch");
     KAS_TRY(place(ir, nest, step));
     nest->last = rank > nest->last ? rank : nest->last;
     kas_nest_set_threads(nest);

@@ -89,6 +89,16 @@ static kas_status choose_lanes(varying *v)
     return KAS_OK;
 }
 
+/* Gives the turns of a reduction sums of their own. */
+static kas_status factor_a_sum(varying *v)
+{
+    bool taken = false;
+    for (int id = v->nest.opened; id < v->nest.ids && !taken; id++)
+        if (v->nest.state[id] == KAS_LOOP_OPEN)
+            KAS_TRY(try_step(v, KAS_STEP_RFACTOR, id, 0, 0, &taken));
+    return KAS_OK;
+}
+
 static kas_status choose_block(varying *v)
 {
     bool taken;
@@ -102,6 +112,8 @@ static kas_status choose_block(varying *v)
         KAS_TRY(try_step(v, KAS_STEP_LANES, 0, 0, lanes, &taken));
     if (!one_in(v, 3))
         KAS_TRY(try_step(v, KAS_STEP_VECTORISE, 0, 0, kas_wide(v->ir), &taken));
+    if (one_in(v, 4))
+        KAS_TRY(factor_a_sum(v));
     const int turned = v->nest.turned >= 0 ? kas_nest_id_of(&v->nest, v->nest.turned) : -1;
     const int rows = turned >= 0 ? turned : any_loop(v, 0);
     if (rows >= 0) {
@@ -127,9 +139,10 @@ static kas_status place_rest(varying *v)
     list[1] = KAS_LOOP_ROWS;
     for (uint32_t i = 0; i < count + 2; i++) {
         bool taken = false;
+        while (axis < AXES && v->nest.axis_var[axis] != KAS_AXIS_NONE)
+            axis++;
         if (axis < AXES && (i < 2 || !one_in(v, 4)))
             KAS_TRY(try_step(v, KAS_STEP_BLOCK, (int)list[i], axis, 0, &taken));
-        axis += taken;
         if (!taken && i >= 2)
             KAS_TRY(try_step(v, KAS_STEP_SERIAL, (int)list[i], 0, 0, &taken));
     }
@@ -187,6 +200,7 @@ typedef struct replay {
     uint8_t now[KAS_LOOP_LANES + 1]; /* by loop of the default sequence: what takes its place */
     int next;                        /* the loop that its next split or fuse makes */
     int vthread, unrolled;           /* parts that were split off; -1: there are none */
+    bool factor;                     /* give the turns of a reduction sums of their own */
 } replay;
 
 /* Splits a loop (or a reduction) and goes on with its outer part; returns the inner one, or -1. */
@@ -243,20 +257,29 @@ static kas_status take_again(replay *r, kas_step s)
 static kas_status draw_near(varying *v, const kas_schedule *from)
 {
     replay r = {.v = v, .next = v->nest.bases, .vthread = -1, .unrolled = -1};
+    r.factor = v->nest.ids > v->nest.opened && one_in(v, 4);
     bool taken;
     for (int id = 0; id <= KAS_LOOP_LANES; id++)
         r.now[id] = (uint8_t)id;
     for (int i = 0; i < from->steps; i++) {
+        if (r.factor && from->step[i].kind >= KAS_STEP_ROWS) {
+            KAS_TRY(factor_a_sum(v));
+            r.factor = false;
+        }
         KAS_TRY(take_again(&r, from->step[i]));
         if (from->step[i].kind != KAS_STEP_LANE)
             continue;
         if (one_in(v, 2))
             KAS_TRY(split_off(&r, true, &r.unrolled));
-        if (one_in(v, 2))
+        if (r.factor && r.unrolled >= 0 && one_in(v, 2)) /* the inner part's turns */
+            KAS_TRY(try_step(v, KAS_STEP_INTERCHANGE, r.unrolled - 1, r.unrolled, 0, &taken));
+        if (one_in(v, 2) && !r.factor)
             KAS_TRY(split_off(&r, false, &r.vthread));
         if (r.vthread >= 0)
             KAS_TRY(try_step(v, KAS_STEP_VTHREAD, r.vthread, 0, 0, &taken));
     }
+    if (v->nest.factored >= 0) /* what were the block's rows have no place yet */
+        KAS_TRY(place_rest(v));
     if (r.unrolled >= 0)
         KAS_TRY(try_step(v, KAS_STEP_UNROLL, r.unrolled, 0, 0, &taken));
     return v->nest.boxes == 0 && one_in(v, 2) ? stage_block(v) : KAS_OK;

@@ -212,7 +212,9 @@ static kas_status look(waits *w, kas_ex e)
         while (kas_ex_get(w->ir, body)->kind == KAS_EX_REDUCE &&
                kas_ex_get(w->ir, body)->fn == node->fn)
             body = kas_ex_get(w->ir, body)->a[0];
-        return count_phase(w, body, kas_reduce_length(w->ir, e));
+        const double turns = kas_reduce_length(w->ir, e);
+        const double parts = node->var == w->nest->factored ? (double)w->nest->parts : 1;
+        return count_phase(w, body, turns / parts * ceil(parts / w->nest->block[1]));
     }
     if (node->kind == KAS_EX_LOAD)
         count_load(w, e, node);
@@ -273,6 +275,19 @@ static void count_boxes(waits *w)
     w->effort->registers = fmax(w->effort->registers, words / threads * REGISTERS / SHARED_WORDS);
 }
 
+/* Counts what threads wait for while they add up the parts of a sum: a barrier, and reads of shared
+ * memory side by side. */
+static void count_parts(waits *w)
+{
+    const kas_nest *n = w->nest;
+    const double threads = (double)n->block[0] * n->block[1];
+    if (n->factored < 0)
+        return;
+    w->effort->near += w->turns * (1 + ceil((double)n->parts / TURNS_UNDER_WAY));
+    w->effort->registers =
+        fmax(w->effort->registers, n->part_words / threads * REGISTERS / SHARED_WORDS);
+}
+
 static kas_status count(waits *w)
 {
     const kas_nest *n = w->nest;
@@ -288,6 +303,7 @@ static kas_status count(waits *w)
     fetch(w, n->store, n->tensor);
     w->effort->registers = BASE + w->kept + fmin(w->registers, LOADED);
     count_boxes(w);
+    count_parts(w);
     w->effort->together = n->width * (n->inner < 0 ? 1 : in_block(w, n->inner));
     return KAS_OK;
 }
