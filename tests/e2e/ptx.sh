@@ -35,6 +35,17 @@ for kernel in k0_f5 k0_b2; do
 done
 echo "ok: staged in shared memory"
 
+# Parts of a sum: each row of threads has its own, and they meet in shared memory.
+printf '%s\n' 'layer layer2.0.conv1' 'device cuda' 'batch 2' 'kernel f1' 'fuse q c0' 'lane q*c0' 'rfactor r0' 'block n x' 'unroll r1' \
+    'kernel b2' 'split r0 4' 'interchange r0/4 r0%4' 'lane n' 'rfactor r0%4' 'serial q' >"$dir/parts"
+ptx KAS_PTX_REPORT="$dir/part_counts" "$kas" check kernels/squeeze_excite.json --net resnet20 --input 3x8x8 --device cuda \
+    --directions 0 --schedule "$dir/parts" >"$dir/check" 2>&1 || fail "parts: $(tail -n 5 "$dir/check")"
+grep -q 'ok, bits other than (sums have another order) by the default' "$dir/check" || fail "parts: $(cat "$dir/check")"
+for kernel in k0_f1 k0_b2; do
+    grep "\"kernel\":\"$kernel\"" "$dir/part_counts" | grep -q '"shared":[1-9]' || fail "$kernel: $(cat "$dir/part_counts")"
+done
+echo "ok: parts of sums"
+
 "$kas" dataset make shapes -o "$dir/s.h5" --train 20 --test 8 --size 8 --classes 4 >/dev/null
 train() { # out device precision [VARIABLE=value...]
     local out=$dir/$1 device=$2 precision=$3
