@@ -35,6 +35,13 @@ for kernel in k0_f5 k0_b2; do
 done
 echo "ok: staged in shared memory"
 
+# The same, with what the next turn reads under way during this one.
+sed 's/^stage r0%8 8$/&\nprefetch r0%8/' "$dir/staged" >"$dir/ahead"
+ptx "$kas" check kernels/squeeze_excite.json --net resnet20 --input 3x8x8 --device cuda --directions 0 --schedule "$dir/ahead" \
+    >"$dir/check" 2>&1 || fail "ahead: $(tail -n 5 "$dir/check")"
+grep -q 'ok, bits as by the default schedules' "$dir/check" || fail "ahead: $(cat "$dir/check")"
+echo "ok: staged one turn ahead"
+
 # Parts of a sum: each row of threads has its own, and they meet in shared memory.
 printf '%s\n' 'layer layer2.0.conv1' 'device cuda' 'batch 2' 'kernel f1' 'fuse q c0' 'lane q*c0' 'rfactor r0' 'block n x' 'unroll r1' \
     'kernel b2' 'split r0 4' 'interchange r0/4 r0%4' 'lane n' 'rfactor r0%4' 'serial q' >"$dir/parts"

@@ -295,6 +295,9 @@ static void test_refused(void **state)
     for (size_t i = 0; i < sizeof of_algorithm_1 / sizeof *of_algorithm_1; i++)
         assert_refused(&open, of_algorithm_1[i][0], of_algorithm_1[i][1]);
     ir.cpu = false;
+    ir.cpu = true;
+    assert_refused(&open, "lane d2\nprefetch r0\n", "dependence C -> S2: on a CPU");
+    ir.cpu = false;
     assert_refused(&open, "lane d2\nstage d1 4\n", "all loops of the nest have their place before");
 }
 
@@ -421,6 +424,18 @@ static void test_boxes(void **state)
               &nest);
     assert_int_equal(nest.boxed, nest.var_of[4]);
     assert_true(nest.fills == 3);
+    take_same(&open,
+              "split r0 8\nlane d1\nrows d0 8\nblock rows x\naround r0/8\nstage r0%8 8\n"
+              "prefetch r0%8\n",
+              0, &nest);
+    assert_int_equal(nest.ahead, nest.var_of[3]);
+    assert_refused(&open, "lane d1\nserial d0\naround r0\nprefetch r0\n", "are not staged");
+    assert_refused(&open, "lane d1\nserial d0\naround r0\nstage r0 24\nprefetch r0\n",
+                   "dependence C -> S2: no reduction stands right around it");
+    assert_refused(&open,
+                   "split r0 8\nlane d1\nserial d0\naround r0/8\nstage r0%8 8\nprefetch r0%8\n"
+                   "prefetch r0%8\n",
+                   "under way already");
     assert_refused(&open, "split r0 8\nlane d1\nserial d0\nstage r0%8 8\n",
                    "the reduction does not run around the lanes");
     assert_refused(&open, "lane d1\nserial d0\naround r0\nstage r0 8\n", "split it first");

@@ -1,5 +1,6 @@
 /* Loads and stores. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ptx/run.h"
@@ -337,4 +338,90 @@ bool ptx_access(ptx_run_state *x, ptx_warp *w, const ptx_instruction *i, uint32_
         m->load(&a, ptx_at(w, i->part[k]), a.bytes + k * i->size);
     chain_load(&a, space);
     return true;
+}
+
+/* ---- copies that are under way --------------------------------------------------------------- */
+
+typedef struct copy {
+    ptx_instruction to;
+    uint32_t mask;
+    uint64_t address[PTX_LANES];
+    unsigned char bytes[PTX_LANES * 4];
+} copy;
+
+/* By warp: the copies for which it has not waited. */
+static struct {
+    copy *list;
+    int count, room;
+} copies[PTX_WARPS];
+
+static copy *add_copy(const ptx_warp *w)
+{
+    const unsigned k = w->first / PTX_LANES;
+    if (copies[k].count == copies[k].room) {
+        copies[k].room = copies[k].room ? 2 * copies[k].room : 16;
+        copies[k].list = realloc(copies[k].list, (size_t)copies[k].room * sizeof(copy));
+        if (!copies[k].list)
+            ptx_new(SIZE_MAX);
+    }
+    return &copies[k].list[copies[k].count++];
+}
+
+/* Does the loads of a copy, or its stores, with the bytes of `c`. */
+static bool do_copy(ptx_run_state *x, ptx_warp *w, const ptx_instruction *i, copy *c)
+{
+    access a = {.x = x, .w = w, .i = i, .mask = c->mask, .each = 4};
+    memcpy(a.address, c->address, sizeof a.address);
+    memcpy(a.bytes, c->bytes, sizeof c->bytes);
+    const int first = __builtin_ctz(c->mask);
+    if (!check_space(&a, space_of(a.address[first]), first) || !do_runs(&a))
+        return false;
+    memcpy(c->bytes, a.bytes, sizeof c->bytes);
+    return true;
+}
+
+bool ptx_copy(ptx_run_state *x, ptx_warp *w, const ptx_instruction *i, uint32_t mask)
+{
+    copy *c = add_copy(w), load = {.to = *i, .mask = mask};
+    memcpy(load.address, ptx_at(w, i->b), sizeof load.address);
+    load.to.kind = PTX_LOAD_KIND;
+    load.to.space = PTX_GLOBAL;
+    if (!do_copy(x, w, &load.to, &load))
+        return false;
+    ptx_count_global(&x->f->counts, load.address, mask, 4, false);
+    *c = load;
+    c->to.kind = PTX_STORE_KIND;
+    c->to.space = PTX_SHARED_SPACE;
+    memcpy(c->address, ptx_at(w, i->a), sizeof c->address);
+    if (!do_copy(x, w, &c->to, c)) /* it may arrive at once */
+        return false;
+    for (int lane = 0; lane < PTX_LANES; lane++)
+        if (mask >> lane & 1)
+            memset(x->shared.written + (c->address[lane] - x->shared.base), 0, 4);
+    return true;
+}
+
+bool ptx_wait_copies(ptx_run_state *x, ptx_warp *w, uint32_t mask)
+{
+    const unsigned k = w->first / PTX_LANES;
+    int left = 0;
+    for (int n = 0; n < copies[k].count; n++) {
+        copy c = copies[k].list[n];
+        const uint32_t others = c.mask & ~mask;
+        c.mask &= mask;
+        if (c.mask && !do_copy(x, w, &c.to, &c))
+            return false;
+        if (c.mask)
+            ptx_count_shared(&x->f->counts, c.address, c.mask, 4);
+        c.mask = others;
+        if (others)
+            copies[k].list[left++] = c;
+    }
+    copies[k].count = left;
+    return true;
+}
+
+void ptx_forget_copies(const ptx_warp *w)
+{
+    copies[w->first / PTX_LANES].count = 0;
 }

@@ -145,6 +145,27 @@ static bool decode_memory(ptx_decoder *d, ptx_statement *s, ptx_instruction *i)
     return read_address(d, s->operand[load], i) && read_values(d, s, s->operand[!load], i);
 }
 
+/* "cp.async.ca.shared.global [%rd1], [%rd2], 4" and "cp.async.wait_all". */
+static bool decode_copy(ptx_decoder *d, ptx_statement *s, ptx_instruction *i)
+{
+    if (strcmp(s->name, "cp.async.wait_all") == 0) {
+        i->kind = PTX_COPIED;
+        i->class = PTX_SHARED;
+        return wants(d, s, 0);
+    }
+    i->kind = PTX_COPY_KIND;
+    i->class = PTX_LOAD;
+    i->size = 4;
+    i->count = 1;
+    if (!wants(d, s, 3) || strcmp(s->name, "cp.async.ca.shared.global") != 0 ||
+        strcmp(s->operand[2], "4") != 0)
+        return unknown(d, s, " but of 4 bytes");
+    if (!read_address(d, s->operand[1], i))
+        return false;
+    i->b = i->a;
+    return i->offset == 0 && read_address(d, s->operand[0], i) && i->offset == 0;
+}
+
 /* ---- predicates ------------------------------------------------------------------------------ */
 
 /* setp: "setp.lt.and.s32 %p1, %r1, %r2, %p2" combines with a predicate. */
@@ -329,6 +350,8 @@ static bool decode_any(ptx_decoder *d, ptx_statement *s, ptx_instruction *i)
 {
     if (starts(s->name, "ld.") || starts(s->name, "st."))
         return decode_memory(d, s, i);
+    if (starts(s->name, "cp.async."))
+        return decode_copy(d, s, i);
     if (starts(s->name, "setp."))
         return decode_set(d, s, i);
     if (starts(s->name, "selp."))

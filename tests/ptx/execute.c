@@ -210,6 +210,10 @@ static bool step(ptx_run_state *x, ptx_warp *w, const ptx_instruction *i, uint32
         return true;
     case PTX_SHUFFLE_KIND:
         return ptx_shuffle_lanes(x, w, i, mask);
+    case PTX_COPY_KIND:
+        return ptx_copy(x, w, i, mask);
+    case PTX_COPIED:
+        return ptx_wait_copies(x, w, mask);
     default:
         return ptx_access(x, w, i, mask);
     }
@@ -278,6 +282,7 @@ static void start_warp(ptx_run_state *x, ptx_warp *w)
     w->stack[0] = (ptx_group){0, -1, w->alive};
     w->depth = 1;
     w->fence = w->used = w->deepest = 0;
+    ptx_forget_copies(w);
     memset(w->chain, 0, x->f->registers / 64 * sizeof *w->chain);
     set_specials(x, w);
 }

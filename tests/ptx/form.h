@@ -58,6 +58,8 @@ typedef enum ptx_kind {
     PTX_UNPACK,
     PTX_LOAD_KIND,
     PTX_STORE_KIND,
+    PTX_COPY_KIND, /* cp.async: from global memory at b to shared memory at a */
+    PTX_COPIED,    /* cp.async.wait_all */
     PTX_SHUFFLE_KIND,
     PTX_VOTE,
     PTX_BARRIER_KIND,

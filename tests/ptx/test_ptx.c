@@ -27,6 +27,9 @@ static const char kernels[] =
     "#define KERNEL(name) extern \"C\" __global__ void name(const args a)\n"
     "#define T ((int)threadIdx.x)\n"
     "#define I ((int)(blockIdx.x * blockDim.x + threadIdx.x))\n"
+    "#define COPY(to, from) asm volatile(\"cp.async.ca.shared.global [%0], [%1], 4;\" :: \"l\"(\\\n"
+    "  __cvta_generic_to_shared(to)), \"l\"(__cvta_generic_to_global(from)) : \"memory\")\n"
+    "#define COPIED asm volatile(\"cp.async.wait_all;\" ::: \"memory\")\n"
     /* right */
     "KERNEL(scale) { if (I < a.n) a.y[I] = 3.0f * a.x[I]; }\n"
     "KERNEL(sum) { __shared__ float s[128]; s[T] = a.x[I]; __syncthreads();\n"
@@ -64,7 +67,15 @@ static const char kernels[] =
     "KERNEL(beside) { float v = 0; _Pragma(\"unroll\") for (int k = 0; k < 5; k++) v += a.x[(I + k "
     "* 32) % 256];\n"
     "  a.y[I] = v; }\n"
+    "KERNEL(copied) { __shared__ float s[N]; COPY(s + T, a.x + I); COPIED; __syncthreads();\n"
+    "  a.y[I] = s[T ^ 64]; }\n"
     /* wrong */
+    "KERNEL(copy_not_awaited) { __shared__ float s[N]; COPY(s + T, a.x + I); __syncthreads();\n"
+    "  a.y[I] = s[T ^ 64]; }\n"
+    "KERNEL(copy_no_barrier) { __shared__ float s[N]; COPY(s + T, a.x + I); COPIED;\n"
+    "  a.y[I] = s[T ^ 1]; }\n"
+    "KERNEL(copy_over_reader) { __shared__ float s[N]; s[T] = a.x[I]; __syncthreads();\n"
+    "  float v = s[T ^ 64]; COPY(s + T, a.x + I); COPIED; a.y[I] = v; }\n"
     "KERNEL(behind) { a.y[I] = a.x[I + 1]; }\n"
     "KERNEL(before) { a.y[I - 1] = 1; }\n"
     "KERNEL(far_away) { a.y[(long long)1 << 40] = 1; }\n"
@@ -256,6 +267,9 @@ static void no_races(void **state)
     run("turns", 2, 128);
     for (int i = 0; i < N; i++)
         assert_true(y[i] == 2 * x[i]);
+    run("copied", 1, N);
+    for (int i = 0; i < N; i++)
+        assert_true(y[i] == x[i ^ 64]);
     run("bytes", 4, 64);
     for (int i = 0; i < N; i++)
         assert_int_equal(((const unsigned char *)y)[i], i);
@@ -342,6 +356,9 @@ static void planted_faults(void **state)
         {"unwritten", 1, N, "that nothing has written"},
         {"unwritten_shared", 1, N, "that nothing has written"},
         {"no_barrier", 1, N, "a race at"},
+        {"copy_not_awaited", 1, N, "that nothing has written"},
+        {"copy_no_barrier", 1, N, "a race at"},
+        {"copy_over_reader", 1, N, "with no barrier between"},
         {"no_barrier_behind", 1, N, "with no barrier between"},
         {"both_write", 1, N, "wrote it in the same launch"},
         {"blocks_write", 2, 128, "wrote it in the same launch"},

@@ -29,7 +29,10 @@
  *     KAS_FILL (r0, v, 64, 16, 256) {                  64 rows of 16 elements, by 256 threads
  *         box0[v + 17 * r0] = p0[32 * r0 + v];
  *     }
- *     KAS_BARRIER(); */
+ *     KAS_BARRIER();
+ *
+ * KAS_COPY(to, from) copies a float to such an array while the thread goes on; KAS_COPIED waits for
+ * all copies of the thread. */
 #ifndef KAS_CUDA_KERNELS_TILE_H
 #define KAS_CUDA_KERNELS_TILE_H
 
@@ -48,8 +51,20 @@
         for (int c = KAS_THREAD_ % (side); c < (cols); c += (side))
 #define KAS_FILL(r, c, rows, cols, threads)                                                        \
     KAS_FILL_(r, c, rows, cols, KAS_SIDE_(cols, threads), (threads) / KAS_SIDE_(cols, threads))
+#if __CUDA_ARCH__ >= 800
+#define KAS_COPY(to, from)                                                                         \
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"l"(__cvta_generic_to_shared(to)),   \
+                 "l"(__cvta_generic_to_global(from))                                               \
+                 : "memory")
+#define KAS_COPIED() asm volatile("cp.async.wait_all;" ::: "memory")
+#else
+#define KAS_COPY(to, from) (*(to) = *(from))
+#define KAS_COPIED() ((void)0)
+#endif
 #define kas_inside(inside, x) ((inside) ? (x) : 0.0f)
 #else
+#define KAS_COPY(to, from) (*(to) = *(from))
+#define KAS_COPIED() ((void)0)
 /* x where a tap of a window lies inside the image, else 0. Without a choice between values: clang
  * moves a load behind such a choice, and then gathers it lane by lane. */
 KAS_FN float kas_inside(int inside, float x)

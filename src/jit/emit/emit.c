@@ -104,9 +104,14 @@ static void emit_sum(kas_emitter *e, kas_ex x, kas_ex body, const int *var, int 
     int outer = vars - tiled; /* loops around what is staged */
     for (int i = 0; i < outer && e->nest->boxes > 0; i++)
         outer = var[i] == e->nest->boxed ? i : outer;
-    kas_emit_open_loops(e, body, var, outer, false);
+    const bool ahead = outer > 0 && outer < vars && e->nest->ahead == var[outer - 1];
+    kas_emit_open_loops(e, body, var, outer - ahead, false);
+    if (ahead) {
+        kas_emit_fill_first(e);
+        kas_emit_open_loops(e, body, var + outer - 1, 1, false);
+    }
     if (outer < vars) {
-        (tiled ? kas_emit_fill_tiles : kas_emit_fill_boxes)(e);
+        (tiled ? kas_emit_fill_tiles : ahead ? kas_emit_fill_next : kas_emit_fill_boxes)(e);
         kas_emit_open_loops(e, body, var + outer, vars - outer, false);
     }
     kas_emit_picks(e, body);

@@ -66,6 +66,10 @@ void kas_emit_store(kas_emitter *e);
 void kas_emit_fill_tiles(kas_emitter *e);
 /* Declares the arrays of shared memory and fills them, between barriers (emit_box.c). */
 void kas_emit_fill_boxes(kas_emitter *e);
+/* The same for arrays that are filled ahead: for the first turn of the loop around them, and within
+ * it, where this turn's are complete, for the next one. */
+void kas_emit_fill_first(kas_emitter *e);
+void kas_emit_fill_next(kas_emitter *e);
 /* Writes the load x as an element of its array; returns false when it has none that is filled. */
 bool kas_emit_put_boxed(kas_emitter *e, kas_ex x);
 /* Writes what lanes pick for x, in front of a loop over the lanes; kas_emit_forget_picks forgets it

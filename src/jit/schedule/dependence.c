@@ -224,6 +224,7 @@ static void print_other_steps(summing *s)
         case KAS_STEP_SERIAL:
         case KAS_STEP_BLOCK:
         case KAS_STEP_UNSWITCH:
+        case KAS_STEP_PREFETCH:
             break;
         case KAS_STEP_VECTORISE: /* a thread adds up its lanes of a row first */
             if (!s->nest->row)

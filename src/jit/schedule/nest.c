@@ -74,6 +74,7 @@ kas_status kas_nest_open(kas_ir *ir, int tensor, kas_ex value, kas_nest *out)
                       .inner = -1,
                       .rows = -1,
                       .factored = -1,
+                      .ahead = -1,
                       .axis_var = {KAS_AXIS_NONE, KAS_AXIS_NONE, KAS_AXIS_NONE},
                       .grid = {1, 1, 1},
                       .turned = -1};

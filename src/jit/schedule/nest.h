@@ -22,6 +22,8 @@ bool kas_nest_is_placed(const kas_nest *nest, int var);
 bool kas_nest_runs_around(const kas_ir *ir, const kas_nest *nest, kas_ex e);
 /* Takes the step `stage` on a loop that there is. */
 kas_status kas_nest_stage(kas_ir *ir, kas_nest *nest, kas_step step);
+/* Takes the step `prefetch` on a loop that there is. */
+kas_status kas_nest_prefetch(kas_ir *ir, kas_nest *nest, kas_step step);
 /* Takes the step `rfactor` on a loop that there is (rfactor.c). */
 kas_status kas_nest_rfactor(kas_ir *ir, kas_nest *nest, kas_step step);
 /* Computes the threads of a block from its lanes and rows. */

@@ -94,6 +94,7 @@ typedef struct kas_nest {
     /* On a GPU: arrays of a block, filled in front of its rows, or in each turn of the reductions
      * around `boxed`, a reduction around the lanes */
     int boxes, boxed; /* boxed: -1 in front of the rows */
+    int ahead;        /* reduction around `boxed` in whose turns the next one's are filled; or -1 */
     kas_shared_box box[KAS_BOXES];
     int first_lane,
         first_row;      /* variables: the first of the block, or of those that run together */

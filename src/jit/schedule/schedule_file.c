@@ -163,7 +163,7 @@ static kas_status read_step(const reader *r, const kas_ir *ir, const kas_nest *n
     if (kind == KAS_STEP_KINDS)
         return bad(r, r->word[0],
                    "a step is expected: split, fuse, interchange, unroll, around, lane, vthread, "
-                   "stage, lanes, vectorise, rows, rfactor, serial, block or unswitch");
+                   "stage, lanes, vectorise, rows, rfactor, serial, block, unswitch or prefetch");
     *step = (kas_step){.kind = (uint8_t)kind};
     const kas_step_form form = kas_step_forms[kind];
     const int wanted = (form.operands != KAS_NO_LOOP) + (form.operands > KAS_A_LOOP) + form.number;

@@ -16,6 +16,7 @@ const kas_step_form kas_step_forms[KAS_STEP_KINDS] = {
     [KAS_STEP_SERIAL] = {"serial", KAS_A_LOOP, false},
     [KAS_STEP_BLOCK] = {"block", KAS_A_LOOP_AND_AXIS, false},
     [KAS_STEP_UNSWITCH] = {"unswitch", KAS_NO_LOOP, false},
+    [KAS_STEP_PREFETCH] = {"prefetch", KAS_A_LOOP, false},
 };
 
 /* ---- names ----------------------------------------------------------------------------------- */

@@ -1,10 +1,11 @@
-/* Takes the step `stage` (sequence.h): tiles on a CPU (tiles.c), boxes in shared memory on a GPU
+/* Takes the steps `stage` and `prefetch` (sequence.h): tiles on a CPU (tiles.c), boxes in shared memory on a GPU
  * (boxes.c). */
 #include "jit/schedule/nest.h"
 
 enum {
-    TILE_LANES = 8, /* fewest; kas_tile_fill transposes as many */
-    TILE_TURNS = 64 /* KAS_TILE_TURNS of tile.h */
+    TILE_LANES = 8,          /* fewest; kas_tile_fill transposes as many */
+    TILE_TURNS = 64,         /* KAS_TILE_TURNS of tile.h */
+    SHARED_BYTES = 48 * 1024 /* of a block, as in boxes.c */
 };
 
 /* Returns why the loop of a step cannot be that of boxes in shared memory, or NULL. */
@@ -81,4 +82,62 @@ kas_status kas_nest_stage(kas_ir *ir, kas_nest *nest, kas_step step)
                : kas_nest_refuse(ir, nest, step,
                                  "no load lies apart from lane to lane and side by side along "
                                  "this loop");
+}
+
+/* ---- prefetch -------------------------------------------------------------------------------- */
+
+typedef struct around {
+    const kas_ir *ir;
+    const kas_nest *nest;
+    int found, var; /* var: the reduction right around the boxed one, the last that was found */
+} around;
+
+static void see_around(void *context, kas_ex e, const kas_ex_node *node)
+{
+    around *a = context;
+    (void)e;
+    if (node->kind != KAS_EX_REDUCE || kas_nest_state_of(a->nest, node) == KAS_LOOP_UNROLLED)
+        return;
+    const kas_ex_node *body = kas_ex_get(a->ir, node->a[0]);
+    if (body->kind != KAS_EX_REDUCE || body->fn != node->fn || body->var != a->nest->boxed)
+        return;
+    a->found += a->found == 0 || a->var != node->var;
+    a->var = node->var;
+}
+
+/* Returns why the next boxes cannot be filled while lanes read these, or NULL. */
+static const char *why_not_ahead(const kas_ir *ir, const kas_nest *nest, int var, const around *a)
+{
+    int64_t bytes = 0;
+    if (ir->cpu)
+        return "dependence C -> S2: on a CPU the thread that reads a tile fills it, and does "
+               "nothing "
+               "else meanwhile";
+    if (nest->boxes == 0 || nest->boxed != var)
+        return "this reduction's turns are not staged";
+    if (nest->ahead >= 0)
+        return "the next turn's are under way already";
+    if (a->found != 1)
+        return "dependence C -> S2: no reduction stands right around it, so there is no next turn; "
+               "split it first";
+    for (int i = 0; i < nest->boxes; i++) {
+        const kas_ex_node *load = kas_ex_get(ir, nest->box[i].load);
+        bytes += 2 * 4 * nest->box[i].elements;
+        if (ir->tensor[load->tensor].dtype != KAS_F32)
+            return "dependence C -> S2: 16-bit elements are converted while they are copied, so "
+                   "the "
+                   "threads wait for them";
+    }
+    return bytes > SHARED_BYTES ? "two arrays do not fit into 48 KB of shared memory" : NULL;
+}
+
+kas_status kas_nest_prefetch(kas_ir *ir, kas_nest *nest, kas_step step)
+{
+    around a = {.ir = ir, .nest = nest};
+    KAS_TRY(kas_ex_visit(ir, nest->value, see_around, &a));
+    const char *why = why_not_ahead(ir, nest, nest->var_of[step.loop], &a);
+    if (why)
+        return kas_nest_refuse(ir, nest, step, why);
+    nest->ahead = a.var;
+    return KAS_OK;
 }

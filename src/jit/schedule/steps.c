@@ -419,6 +419,8 @@ static kas_status place(kas_ir *ir, kas_nest *nest, kas_step step)
         return KAS_OK;
     case KAS_STEP_STAGE:
         return kas_nest_stage(ir, nest, step);
+    case KAS_STEP_PREFETCH:
+        return kas_nest_prefetch(ir, nest, step);
     case KAS_STEP_LANES:
         return place_lanes(ir, nest, step);
     case KAS_STEP_VECTORISE:
@@ -475,7 +477,7 @@ kas_status kas_nest_step(kas_ir *ir, kas_nest *nest, kas_step step)
             ir, nest, step,
             "the order is lane, unroll or vthread of a loop, stage (on a GPU last), "
             "lanes, vectorise, "
-            "rows or rfactor, serial and block, unswitch");
+            "rows or rfactor, serial and block, unswitch, prefetch");
     KAS_TRY(place(ir, nest, step));
     nest->last = rank > nest->last ? rank : nest->last;
     kas_nest_set_threads(nest);

@@ -178,6 +178,16 @@ static kas_status stage_block(varying *v)
     return KAS_OK;
 }
 
+/* Fills boxes one turn ahead. */
+static kas_status fill_ahead(varying *v)
+{
+    bool taken;
+    return v->nest.boxes == 0 || v->nest.boxed < 0 || one_in(v, 2)
+               ? KAS_OK
+               : try_step(v, KAS_STEP_PREFETCH, kas_nest_id_of(&v->nest, v->nest.boxed), 0, 0,
+                          &taken);
+}
+
 static kas_status draw(varying *v)
 {
     if (!one_in(v, 4))
@@ -189,7 +199,8 @@ static kas_status draw(varying *v)
     KAS_TRY(choose_block(v));
     KAS_TRY(place_rest(v));
     KAS_TRY(place_reductions(v));
-    return stage_block(v);
+    KAS_TRY(stage_block(v));
+    return fill_ahead(v);
 }
 
 /* ---- near the default ------------------------------------------------------------------------ */
@@ -282,7 +293,9 @@ static kas_status draw_near(varying *v, const kas_schedule *from)
         KAS_TRY(place_rest(v));
     if (r.unrolled >= 0)
         KAS_TRY(try_step(v, KAS_STEP_UNROLL, r.unrolled, 0, 0, &taken));
-    return v->nest.boxes == 0 && one_in(v, 2) ? stage_block(v) : KAS_OK;
+    if (v->nest.boxes == 0 && one_in(v, 2))
+        KAS_TRY(stage_block(v));
+    return fill_ahead(v);
 }
 
 kas_status kas_schedule_vary(kas_ir *ir, const kas_nest *open, kas_rng *rng, kas_schedule *out)

@@ -270,8 +270,11 @@ static void count_boxes(waits *w)
     }
     if (n->boxes == 0)
         return;
-    w->effort->rounds += n->fills * rounds;
-    w->effort->near += n->fills * 2;
+    /* Of what is under way ahead, threads wait for the first, and pass one barrier a turn. */
+    const double first = n->ahead < 0 ? n->fills : n->fills / (double)w->ir->var_size[n->ahead];
+    words *= n->ahead < 0 ? 1 : 2;
+    w->effort->rounds += first * rounds;
+    w->effort->near += n->fills + first;
     w->effort->registers = fmax(w->effort->registers, words / threads * REGISTERS / SHARED_WORDS);
 }
 
