@@ -3,21 +3,53 @@
  * bit where they keep the order of sums. (What steps are legal, and what they do to a nest, is in
  * test_sequence.)
  *
- * KAS_TEST_KERNELS=100 takes that many kernels. */
+ * KAS_TEST_KERNELS=100 takes that many kernels, KAS_TEST_SEED=24 others. On a GPU all programs are a
+ * GPU's. */
 #include "agree_fixture.h"
 
 #include "host/net/targets.h"
 #include "host/space/sample/sampler.h"
+#include "jit/schedule/sequence_text.h"
 
 enum { FEW = 2, SCHEDULES = 3 };
 
 static kas_compiler *apart;
 static int kept;
+static int steps[KAS_STEP_KINDS]; /* of all schedules */
 
-static int wanted_kernels(void)
+static int number_of(const char *variable, int otherwise)
 {
-    const char *text = getenv("KAS_TEST_KERNELS");
-    return text && atoi(text) > 0 ? atoi(text) : FEW;
+    const char *text = getenv(variable);
+    return text && atoi(text) > 0 ? atoi(text) : otherwise;
+}
+
+/* Builds a program with drawn schedules, without its text. */
+static kas_program *draw(const kas_kernel *kernel, const kas_target *target,
+                         const kas_binding *binding, const kas_agree_options *o, uint64_t seed)
+{
+    const kas_program_options options = {.batch = o->batch,
+                                         .training = true,
+                                         .dtype = o->dtype,
+                                         .linear_policy = o->linear_policy,
+                                         .piece_bytes = o->linear_policy == KAS_LINEAR_CPU,
+                                         .unwritten = true,
+                                         .list_schedules = true,
+                                         .prefix = "k0",
+                                         .schedule_seed = seed};
+    kas_program *program;
+    OK(kas_program_build(kernel, target, binding, &options, &program));
+    return program;
+}
+
+/* Counts the steps of a program's schedules by kind. */
+static void count_steps(const kas_program *program)
+{
+    for (const char *line = program->schedules; *line; line = strchr(line, '\n') + 1)
+        for (int kind = 0; kind < KAS_STEP_KINDS; kind++) {
+            const size_t length = strlen(kas_step_forms[kind].word);
+            steps[kind] += strncmp(line, kas_step_forms[kind].word, length) == 0 &&
+                           (line[length] == ' ' || line[length] == '\n');
+        }
 }
 
 /* Returns a number whose schedules keep the order of all sums; 0 where none of the first does. */
@@ -26,16 +58,7 @@ static uint64_t find_kept(const kas_kernel *kernel, const kas_target *target,
 {
     enum { TRIES = 200 };
     for (uint64_t seed = first; seed < first + TRIES; seed++) {
-        const kas_program_options options = {.batch = o->batch,
-                                             .training = true,
-                                             .dtype = o->dtype,
-                                             .linear_policy = o->linear_policy,
-                                             .piece_bytes = o->linear_policy == KAS_LINEAR_CPU,
-                                             .unwritten = true,
-                                             .prefix = "k0",
-                                             .schedule_seed = seed};
-        kas_program *program;
-        OK(kas_program_build(kernel, target, binding, &options, &program));
+        kas_program *program = draw(kernel, target, binding, o, seed);
         const bool other = program->other_sums;
         kas_program_free(program);
         if (!other)
@@ -72,7 +95,8 @@ static void compare_schedules(const kas_sample *s, int k, int *ill)
     const kas_agree_options options = {.batch = 2,
                                        .seed = 3,
                                        .dtype = k % 5 == 4 ? KAS_BF16 : KAS_F32,
-                                       .linear_policy = k % 3 ? KAS_LINEAR_CPU : KAS_LINEAR_GPU,
+                                       .linear_policy =
+                                           on_cpu() && k % 3 ? KAS_LINEAR_CPU : KAS_LINEAR_GPU,
                                        .schedule_seed = 1 + 1000 * (uint64_t)k};
     for (int i = 0; i < SCHEDULES; i++) {
         target[i] = s->replacement.target[t];
@@ -81,6 +105,10 @@ static void compare_schedules(const kas_sample *s, int k, int *ill)
     OK(kas_agree(device, compiler[on_cpu() ? k % 3 : 0], kas_replacement_kernel(&s->replacement, t),
                  target, binding, SCHEDULES, &options, result));
     for (int i = 0; i < SCHEDULES; i++) {
+        kas_program *program = draw(kas_replacement_kernel(&s->replacement, t), &target[i],
+                                    &binding[i], &options, options.schedule_seed + (uint64_t)i);
+        count_steps(program);
+        kas_program_free(program);
         compared++;
         if (result[i].verdict == KAS_AGREE_FAILED)
             fail_msg(
@@ -88,6 +116,11 @@ static void compare_schedules(const kas_sample *s, int k, int *ill)
                 s->name, 1 + 1000 * k + i, result[i].forward, result[i].dx, result[i].dweight,
                 result[i].nan_lost ? ", NaN lost" : "");
         *ill += result[i].verdict != KAS_AGREE_OK;
+        if (result[i].verdict != KAS_AGREE_OK)
+            continue;
+        worst[options.dtype].forward = fmax(worst[options.dtype].forward, result[i].forward);
+        worst[options.dtype].gradient =
+            fmax(worst[options.dtype].gradient, fmax(result[i].dx, result[i].dweight));
     }
     if (on_cpu())
         compare_bits(kas_replacement_kernel(&s->replacement, t), target, binding, options);
@@ -96,13 +129,13 @@ static void compare_schedules(const kas_sample *s, int k, int *ill)
 static void test_sampled_kernels(void **state)
 {
     (void)state;
-    const int kernels = wanted_kernels();
+    const int kernels = number_of("KAS_TEST_KERNELS", FEW);
     int ill = 0, count;
     kas_net *net;
     kas_target *targets;
     kas_sampler *sampler;
     kas_sample_options options = kas_sample_defaults();
-    options.seed = 23;
+    options.seed = (uint64_t)number_of("KAS_TEST_SEED", 23);
     OK(kas_net_build("resnet20", 8, 8, 3, 10, &net));
     OK(kas_net_targets(net, NULL, &targets, &count));
     if (on_cpu())
@@ -119,6 +152,9 @@ static void test_sampled_kernels(void **state)
         "%d kernels with %d schedules each, %d comparisons ill-conditioned or undecided; %d with "
         "the default's order of sums have its bits\n",
         kernels, SCHEDULES, ill, kept);
+    for (int kind = 0; kind < KAS_STEP_KINDS; kind++)
+        printf("%s %d%s", kas_step_forms[kind].word, steps[kind],
+               kind + 1 < KAS_STEP_KINDS ? ", " : "\n");
     assert_true(!on_cpu() || kept > 0);
     assert_true(ill <= (kernels * SCHEDULES + 3) / 4);
     kas_sampler_free(sampler);

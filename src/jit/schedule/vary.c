@@ -172,7 +172,8 @@ static int64_t turns_of_box(const varying *v, int id)
 static kas_status stage_block(varying *v)
 {
     bool taken = v->ir->cpu;
-    for (int id = 0; id < v->nest.ids && !taken; id++)
+    const int first = one_in(v, 2) ? v->nest.opened : 0; /* reductions only */
+    for (int id = first; id < v->nest.ids && !taken; id++)
         if (v->nest.state[id] != KAS_LOOP_REPLACED && !one_in(v, 3))
             KAS_TRY(try_step(v, KAS_STEP_STAGE, id, 0, turns_of_box(v, id), &taken));
     return KAS_OK;
@@ -291,7 +292,7 @@ static kas_status draw_near(varying *v, const kas_schedule *from)
     }
     if (v->nest.factored >= 0) /* what were the block's rows have no place yet */
         KAS_TRY(place_rest(v));
-    if (r.unrolled >= 0)
+    if (r.unrolled >= 0 && (v->ir->cpu || one_in(v, 2))) /* else a GPU may stage it */
         KAS_TRY(try_step(v, KAS_STEP_UNROLL, r.unrolled, 0, 0, &taken));
     if (v->nest.boxes == 0 && one_in(v, 2))
         KAS_TRY(stage_block(v));
