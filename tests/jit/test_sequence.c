@@ -215,6 +215,24 @@ static void test_algorithm_2(void **state)
     }
 }
 
+/* Section 5.1: a bottleneck leaves out all but the first Co/B turns of the outer loop, which is
+ * legal for no program: the outputs behind them are not written. What is left has the loops, the
+ * dependences and the values of Algorithm 1. */
+static void test_bottleneck(void **state)
+{
+    (void)state;
+    static double all[VALUES], own[VALUES];
+    kas_nest open, nest;
+    algorithm_1(&open);
+    run(&open, all);
+    take_same(&open, "split d0 4\nlane d2\nserial d1\nblock d0/4 x\nserial d0%4\n", 0, &nest);
+    ir.var_size[nest.loop[0]] /= 2; /* co / 4 < Co / 4 / 2 */
+    run(&nest, own);
+    for (int i = 0; i < CO * OH * OW; i++)
+        assert_true(i < CO / 2 * OH * OW ? own[i] == all[i] : isnan(own[i]));
+    assert_dependences(&nest, "S2 -> S2 (=, =, =, =, <)");
+}
+
 /* Depthwise: there are no channel loops left but g; windows may be staged and slide. */
 static void test_algorithm_3(void **state)
 {
@@ -549,6 +567,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_algorithm_1, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_algorithm_2, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_bottleneck, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_algorithm_3, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refused_dependences, set_up, tear_down),

@@ -521,6 +521,28 @@ static void test_illegal_sequences_name_the_dependence(void **state)
     }
 }
 
+/* Section 5.3: the spatial bottleneck as a composition of interchanges and bottlenecks of the
+ * outermost loop, as the paper writes it, is the one of BlockSwap's list. */
+static void test_spatial_bottleneck_is_a_composition(void **state)
+{
+    (void)state;
+    static double short_one[SIZE];
+    static const char *const chain =
+        "interchange(co,h) interchange(ci,w) "                  /* [H, W, Co, Ci, Kh, Kw] */
+        "bottleneck(2) "                                        /* [H(b), W, Co, Ci, Kh, Kw] */
+        "interchange(h,w) "                                     /* [W, H(b), Co, Ci, Kh, Kw] */
+        "bottleneck(2) "                                        /* [W(b), H(b), Co, Ci, Kh, Kw] */
+        "interchange(w,co) interchange(h,ci) interchange(w,h)"; /* [Co, Ci, H(b), W(b), Kh, Kw] */
+    double changed;
+    bool program_only;
+    draw_input();
+    assert_true(judge_text("bottleneck_space(2)", &changed, &program_only) <= 1e-11);
+    memcpy(short_one, y, sizeof y);
+    assert_true(judge_text(chain, &changed, &program_only) <= 1e-11);
+    assert_true(changed > 1e-3 && !program_only);
+    assert_true(difference(short_one, y) <= 1e-11);
+}
+
 /* A neural transformation is marked as one, by the dependence that its first such step removes. */
 static void test_neural_transformations_are_marked(void **state)
 {
@@ -538,6 +560,7 @@ int main(void)
         cmocka_unit_test(test_a_nest_computes_what_its_kernel_computes),
         cmocka_unit_test(test_drawn_nests),
         cmocka_unit_test(test_illegal_sequences_name_the_dependence),
+        cmocka_unit_test(test_spatial_bottleneck_is_a_composition),
         cmocka_unit_test(test_neural_transformations_are_marked)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
