@@ -40,14 +40,11 @@ static const char *const fixed[][2] = {
     {"NCCL_ALGO", "Ring"}, {"NCCL_PROTO", "Simple"}, {"NCCL_NVLS_ENABLE", "0"}};
 enum { FIXED = sizeof fixed / sizeof *fixed };
 
-/* Notes what the bits of sums depend on, in the log of the run. */
-static void tell_settings(const kas_nccl *nccl)
+static void describe(const kas_nccl *nccl, char *out, size_t size)
 {
-    kas_buf text = {0};
-    for (int i = 0; i < FIXED; i++)
-        kas_buf_printf(&text, "%s %s=%s", i ? "," : "", fixed[i][0], getenv(fixed[i][0]));
-    kas_info("NCCL %s:%s", nccl->library.version, kas_buf_text(&text));
-    kas_buf_free(&text);
+    snprintf(out, size, "NCCL %s with %s=%s, %s=%s, %s=%s", nccl->library.version, fixed[0][0],
+             getenv(fixed[0][0]), fixed[1][0], getenv(fixed[1][0]), fixed[2][0],
+             getenv(fixed[2][0]));
 }
 
 static kas_status load(const kas_nccl **nccl)
@@ -81,8 +78,7 @@ static kas_status join(kas_group *g, const char id[KAS_GROUP_ID])
     if (!l)
         return kas_fail(KAS_NO_MEMORY, "no memory for a communicator");
     KAS_TRY(load(&l->nccl));
-    if (g->rank == 0)
-        tell_settings(l->nccl);
+    describe(l->nccl, g->settings, sizeof g->settings);
     KAS_TRY(kas_cuda_enter(cuda));
     KAS_TRY(KAS_CU(cuda, cuStreamCreate(&l->stream, KAS_CU_STREAM_NON_BLOCKING)));
     cuda->exchanges = l->stream;

@@ -24,7 +24,7 @@ same() { # study device epochs: the weights of both final trainings are those of
 }
 
 log=$dir/cpu/logs/final-0000.log
-"${search[@]}" --device cpu --epochs 40 --study "$dir/cpu" >"$dir/out" 2>"$dir/err" &
+"${search[@]}" --device cpu --epochs 200 --study "$dir/cpu" >"$dir/out" 2>"$dir/err" &
 pid=$!
 await "two ranks that train" grep -qs 'epoch 2:' "$log"
 kill -KILL "$(grep -B1 'rank 1 of 2' "$log" | sed -n 's/.*begins (process \([0-9]*\)).*/\1/p')"
@@ -33,21 +33,37 @@ await "the next attempt" grep -q 'going on after' "$log"
 kill -TERM $pid 2>/dev/null || true # the ranks agree on where they stop
 rc=0; wait $pid || rc=$?
 [ $rc = 75 ] || [ $rc = 0 ] || { cat "$dir/err"; fail "exit code $rc after SIGTERM"; }
+# The study knows how the ranks exchange. An item that went on in another way would have both, and the search says so.
+cpu_ranks='2 ranks, [0-9]* buckets of at most 65536 bytes, added by shared memory in the order of ranks'
+grep -q "$cpu_ranks\$" "$log" || { cat "$log"; fail "the log does not have the exchange"; }
+going_on="state = 'queued' AND kind IN (2, 3) AND EXISTS (SELECT 1 FROM epoch WHERE work = work.id)"
+[ "$(sqlite3 "$dir/cpu/study.db" "SELECT count(*) > 0 AND min(exchange GLOB '2 ranks, *') FROM work WHERE $going_on")" = 1 ] ||
+    [ $rc = 0 ] || fail "the study does not have the exchange"
+sqlite3 "$dir/cpu/study.db" "UPDATE work SET exchange = '2 ranks, long ago' WHERE $going_on"
 expect 0 'best kernel:' "$kas" resume "$dir/cpu"
-same "$dir/cpu" cpu 40
+[ $rc = 0 ] || grep -q "goes on from its checkpoint with another exchange between its ranks ($cpu_ranks)" "$dir/err" ||
+    fail "nobody said that the exchange is another one"
+"$kas" best "$dir/cpu" >"$dir/out"
+[ $rc = 0 ] || grep -q "^trained by 2 ranks, long ago; then $cpu_ranks\.$" "$dir/out" || { cat "$dir/out"; fail "best does not have both"; }
+same "$dir/cpu" cpu 200
 
 # What cannot be.
 expect 2 'cannot be shared by 3 ranks' "${search[@]}" --device cpu --study "$dir/no" --ranks 3
 expect 2 '--workers is 1' "${search[@]}" --device cpu --study "$dir/no" --workers 1
 expect 2 '--sync-batch-norm needs --ranks' "${search[@]}" --device cpu --study "$dir/no" --ranks 1 --sync-batch-norm
-expect 2 '--ranks (the study has 2, this command 4)' "${search[@]}" --device cpu --epochs 40 --study "$dir/cpu" --ranks 4
+expect 2 '--ranks (the study has 2, this command 4)' "${search[@]}" --device cpu --epochs 200 --study "$dir/cpu" --ranks 4
 
 [ -f "$KAS_CUDA_LIBS" ] || { skip_part "$KAS_CUDA_LIBS is not built (make test builds it)"; echo "ok: search_ranks"; exit 0; }
 expect 2 'each rank needs a GPU of its own, and there is 1' "${search[@]}" --device cuda:1 --study "$dir/no"
 # Three GPUs: the third worker has no part in the final trainings.
 KAS_SIM_FAIL=ncclAllReduce:9:0:once KAS_SIM_FAIL_ONCE=$dir/once expect 0 'try 1 of 3: ' \
     "${search[@]}" --device cuda --epochs 1 --study "$dir/cuda" --sync-batch-norm
-grep -q 'NCCL_ALGO=Ring' "$dir/cuda/logs/final-0000.log" || fail "the study does not have the settings of NCCL"
+nccl='added by NCCL [0-9.]* with NCCL_ALGO=Ring, NCCL_PROTO=Simple, NCCL_NVLS_ENABLE=0, synchronised batch norm'
+"$kas" best "$dir/cuda" >"$dir/out"
+grep -q "^trained by 2 ranks, [0-9]* buckets of at most 65536 bytes, $nccl\.$" "$dir/out" || { cat "$dir/out"; fail "best has no exchange"; }
+"$kas" best --json "$dir/cuda" | grep -q "\"finalist\".*\"exchange\": *\"2 ranks, .*$nccl\"" || fail "best --json has no exchange"
+"$kas" report "$dir/cuda" -o "$dir/report.html" >/dev/null
+grep -q "Trained by 2 ranks, .*$nccl\." "$dir/report.html" || fail "the report has no exchange"
 [ -e "$dir/once" ] || fail "no call of NCCL failed"
 shared+=(--sync-batch-norm)
 same "$dir/cuda" cuda 1

@@ -37,6 +37,11 @@ int kas_group_ranks(const kas_group *group)
     return group ? group->ranks : 1;
 }
 
+const char *kas_group_settings(const kas_group *group)
+{
+    return group->settings;
+}
+
 /* ---- the meeting ----------------------------------------------------------------------------- */
 
 static kas_status publish(const char *path, const kas_group_options *o, const char *id)

@@ -40,6 +40,8 @@ void kas_group_close(kas_group *group); /* leaves it; NULL is allowed */
 void kas_group_abort(kas_group *group, kas_status status);
 int kas_group_rank(const kas_group *group);  /* NULL: 0 */
 int kas_group_ranks(const kas_group *group); /* NULL: 1 */
+/* Says by what the group adds and in which order: what the bits of its sums depend on. */
+const char *kas_group_settings(const kas_group *group);
 /* Fails when the group has failed. */
 kas_status kas_group_check(kas_group *group);
 /* Begins the time that this thread may take for what follows, in which other ranks may hold it up:

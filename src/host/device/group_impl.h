@@ -21,6 +21,7 @@ struct kas_group {
     _Atomic bool failed, closing;
     _Atomic double waiting; /* since when; 0 = not at all */
     char message[512];
+    char settings[160]; /* see kas_group_settings; `join` writes it */
 };
 
 /* Every function may fail with a message except the last two. `poll` and `abort` are called by any

@@ -213,6 +213,15 @@ static kas_status put_answer(const kas_search_options *options, const kas_work *
     return put_best_new(options, work, count, answer, out);
 }
 
+const char *kas_finals_exchange(const kas_finalist *list, int i)
+{
+    const char *text = list[i].work->exchange;
+    for (int j = 0; j < i && text; j++)
+        if (list[j].work->exchange && strcmp(list[j].work->exchange, text) == 0)
+            return NULL;
+    return text;
+}
+
 kas_status kas_finals_text(const kas_search_options *options, const kas_work *work, int count,
                            kas_buf *out)
 {
@@ -238,6 +247,9 @@ kas_status kas_finals_text(const kas_search_options *options, const kas_work *wo
     if (n > 1 && isfinite(list[1].ratio))
         kas_buf_puts(out, "latency: ratio to the unmodified network, timed in turns with it; "
                           "median and quartiles.\n");
+    for (int i = 0; i < n; i++)
+        if (kas_finals_exchange(list, i))
+            kas_buf_printf(out, "trained by %s.\n", kas_finals_exchange(list, i));
     if (n > 2)
         kas_buf_puts(out, "exploratory: not the answer, which was named before the test set was "
                           "opened.\n");
@@ -263,6 +275,7 @@ void kas_finalist_json(const kas_finalist *f, kas_buf *out)
     kas_line_number(out, "latency_ratio", f->ratio);
     kas_line_number(out, "latency_ratio_low", f->ratio_low);
     kas_line_number(out, "latency_ratio_high", f->ratio_high);
+    kas_line_text(out, "exchange", f->work->exchange);
     kas_line_end(out);
 }
 

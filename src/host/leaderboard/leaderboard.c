@@ -218,6 +218,7 @@ static void put_work(const kas_work *work, int count, const kas_work *w, int pla
     kas_line_int(out, "rung", w->rung);
     kas_line_number(out, "predicted_seconds", w->predicted);
     kas_line_text(out, "gains", w->gains);
+    kas_line_text(out, "exchange", w->exchange);
     kas_line_int(out, "epochs", w->epochs);
     kas_line_int(out, "leases", w->lease);
     kas_line_number(out, "started", w->started);

@@ -75,6 +75,9 @@ void kas_model_free(kas_model *model); /* NULL is allowed */
 kas_status kas_model_plan_memory(const kas_model_options *options, kas_memory_plan *out);
 /* Returns the bytes of device memory that the model holds. */
 size_t kas_model_memory(const kas_model *model);
+/* Says how the ranks of a model with a group exchange: what the bits of its training depend on.
+ * "" before a step of TRAIN is recorded. */
+const char *kas_model_exchange(const kas_model *model);
 double kas_model_compile_seconds(const kas_model *model); /* 0: the cache had everything */
 
 /* ---- tensors: host copies in PyTorch's logical order, see params.h --------------------------- */

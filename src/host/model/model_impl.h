@@ -27,6 +27,7 @@ struct kas_model {
     bool tf32;
     kas_group *group;
     bool sync_batch_norm;
+    char exchange[320]; /* see kas_model_exchange */
     /* Floats of the moments that each of the `ranks` has, the last one perhaps less (shard.c); 0:
      * all ranks have all */
     size_t share;

@@ -6,19 +6,25 @@
  * of the weights to their beginning, and what does not decay last. */
 #include "host/model/record.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "host/core/log.h"
 
 enum { LEAST_BUCKET = 1 << 14 /* floats */ };
 
+static size_t bucket_size(const kas_params *p)
+{
+    const size_t size =
+        (p->learned / KAS_BUCKETS + KAS_UPDATE_GROUP) / KAS_UPDATE_GROUP * KAS_UPDATE_GROUP;
+    return size < LEAST_BUCKET ? LEAST_BUCKET : size;
+}
+
 /* Returns the end of the bucket that begins at `from`. No bucket has both weights that decay and
  * others. */
 static size_t bucket_end(const kas_params *p, size_t from)
 {
-    size_t size =
-        (p->learned / KAS_BUCKETS + KAS_UPDATE_GROUP) / KAS_UPDATE_GROUP * KAS_UPDATE_GROUP;
-    size = size < LEAST_BUCKET ? LEAST_BUCKET : size;
+    const size_t size = bucket_size(p);
     const size_t part = from < p->decayed ? p->decayed : p->learned;
     return part - from < size ? part : from + size;
 }
@@ -37,6 +43,22 @@ static int completed_by(const kas_params *p, const int *last, size_t from, size_
     return operation;
 }
 
+static void describe(kas_model *m, int buckets)
+{
+    snprintf(m->exchange, sizeof m->exchange,
+             "%d ranks, %d buckets of at most %zu bytes, added by %s%s%s",
+             kas_group_ranks(m->group), buckets, bucket_size(&m->params) * sizeof(float),
+             kas_group_settings(m->group), m->sync_batch_norm ? ", synchronised batch norm" : "",
+             m->share ? ", optimiser in shards" : "");
+    if (kas_group_rank(m->group) == 0)
+        kas_info("%s", m->exchange);
+}
+
+const char *kas_model_exchange(const kas_model *model)
+{
+    return model->exchange;
+}
+
 kas_status kas_record_find_buckets(kas_recorder *r)
 {
     const kas_params *p = &r->m->params;
@@ -50,10 +72,8 @@ kas_status kas_record_find_buckets(kas_recorder *r)
         to = bucket_end(p, from);
         r->completed_by[bucket++] = completed_by(p, last, from, to);
     }
-    if (r->m->group && r->options->mode == KAS_TAPE_TRAIN && kas_group_rank(r->m->group) == 0)
-        kas_info("%d ranks exchange %.1f MiB of gradients in %d buckets",
-                 kas_group_ranks(r->m->group), (double)p->learned * sizeof(float) / (1 << 20),
-                 bucket);
+    if (r->m->group && r->options->mode == KAS_TAPE_TRAIN)
+        describe(r->m, bucket);
     free(last);
     return KAS_OK;
 }

@@ -53,7 +53,7 @@
 /* The schema number is raised whenever a table changes. Studies of earlier schemas can be read, and
  * get the current schema when they are continued (kas_store_revise). The first studies on servers
  * were of KAS_STORE_SERVER_SCHEMA. */
-enum { KAS_STORE_SCHEMA = 5, KAS_STORE_SERVER_SCHEMA = 4, KAS_CODE_TEXT = 32 };
+enum { KAS_STORE_SCHEMA = 6, KAS_STORE_SERVER_SCHEMA = 4, KAS_CODE_TEXT = 32 };
 
 typedef struct kas_store kas_store;
 
@@ -256,25 +256,27 @@ kas_measured kas_measured_unknown(void);
 typedef struct kas_work {
     int64_t id;
     kas_work_kind kind;
-    int64_t index;        /* k: number of the candidate; 0 for both baselines */
-    int64_t seed;         /* of a final training; 0 for all others. Part of the key with kind and
+    int64_t index;    /* k: number of the candidate; 0 for both baselines */
+    int64_t seed;     /* of a final training; 0 for all others. Part of the key with kind and
                              index */
-    int64_t attempt;      /* attempt of the sampler or of evolution; -1 without one */
-    char name[17];        /* of the kernel; "" without one */
-    char *kernel;         /* canonical JSON, NULL without one; owned, see kas_work_clear */
-    int generation;       /* of the candidate; 0 where there are none */
-    char origin[64];      /* how it came: "sampled", "known:group_conv", "from:NAME", "change", ...
+    int64_t attempt;  /* attempt of the sampler or of evolution; -1 without one */
+    char name[17];    /* of the kernel; "" without one */
+    char *kernel;     /* canonical JSON, NULL without one; owned, see kas_work_clear */
+    int generation;   /* of the candidate; 0 where there are none */
+    char origin[64];  /* how it came: "sampled", "known:group_conv", "from:NAME", "change", ...
                              (docs/search.md); "" = unknown */
-    char parents[64];     /* names of the parents' kernels, with commas between; "" = none */
-    int rung;             /* index of the rung that it has reached; 0 without rungs */
-    double predicted;     /* seconds of a forward pass, predicted before compiling; NaN = unknown.
+    char parents[64]; /* names of the parents' kernels, with commas between; "" = none */
+    int rung;         /* index of the rung that it has reached; 0 without rungs */
+    double predicted; /* seconds of a forward pass, predicted before compiling; NaN = unknown.
                              kas_store_add takes 0 for unknown too */
-    char *gains;          /* the calibrated gains as the kernel file has them; NULL = none; owned */
-    bool answers;         /* of a final training: its kernel was named as the answer to the
+    char *gains;      /* the calibrated gains as the kernel file has them; NULL = none; owned */
+    bool answers;     /* of a final training: its kernel was named as the answer to the
                              objective before the test set was opened */
-    char *correct;        /* which images were classified correctly (score/correct.h): of the
+    char *correct;    /* which images were classified correctly (score/correct.h): of the
                              validation split, or of the test set; NULL = unknown; owned */
-    double flops, params; /* of the kernel at all targets */
+    char *exchange;   /* how the ranks of its training exchange (kas_model_exchange); of one that
+                             went on in another way "A; then B"; NULL = one rank, or unknown; owned */
+    double flops, params;           /* of the kernel at all targets */
     double conv_flops, conv_params; /* of the convolutions that it replaces */
     kas_work_state state;
     char reason[512];               /* reason for the state, for people */
@@ -320,6 +322,9 @@ kas_status kas_store_record_measured(kas_store *store, int64_t id, int lease,
 /* Stores the gains that a worker has calibrated. */
 kas_status kas_store_record_gains(kas_store *store, int64_t id, int lease, const char *gains,
                                   bool *held);
+/* Stores how the ranks of the item's training exchange. */
+kas_status kas_store_record_exchange(kas_store *store, int64_t id, int lease, const char *exchange,
+                                     bool *held);
 /* Adds to the processor time of the item. */
 kas_status kas_store_add_processor(kas_store *store, int64_t id, int lease, double seconds,
                                    bool *held);

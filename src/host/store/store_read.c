@@ -42,6 +42,7 @@ void kas_work_clear(kas_work *work)
     free(work->kernel);
     free(work->gains);
     free(work->correct);
+    free(work->exchange);
     *work = (kas_work){0};
 }
 
@@ -111,7 +112,8 @@ kas_status kas_work_read_row(kas_store *store, kas_sql_stmt *stmt, kas_work *out
     kas_sql_text(stmt, 29, out->parents, sizeof out->parents);
     KAS_TRY(copy_text(store, stmt, 5, &out->kernel));
     KAS_TRY(copy_text(store, stmt, 32, &out->gains));
-    return copy_text(store, stmt, 34, &out->correct);
+    KAS_TRY(copy_text(store, stmt, 34, &out->correct));
+    return copy_text(store, stmt, 39, &out->exchange);
 }
 
 bool kas_store_grow(void **array, int count, size_t size)
@@ -133,6 +135,7 @@ kas_status kas_store_list(kas_store *store, kas_work **out, int *count)
     KAS_TRY(kas_sql_prepare(store, &stmt,
                             store->schema < 3    ? KAS_WORK_SELECT_2 " ORDER BY kind, k"
                             : store->schema == 3 ? KAS_WORK_SELECT_3 " ORDER BY kind, k, seed"
+                            : store->schema < 6  ? KAS_WORK_SELECT_4 " ORDER BY kind, k, seed"
                                                  : KAS_WORK_SELECT " ORDER BY kind, k, seed",
                             ""));
     kas_status status = KAS_OK;

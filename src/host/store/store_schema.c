@@ -94,6 +94,9 @@ static const struct step {
     {5, ON_SERVER,
      "CREATE TABLE IF NOT EXISTS member (owner TEXT, device TEXT, role TEXT NOT NULL,"
      " seen DOUBLE PRECISION NOT NULL, PRIMARY KEY (owner, device))"},
+    /* 6: how the ranks of a training exchange; who holds leases, among many items that are queued */
+    {6, ON_BOTH, "ALTER TABLE work ADD COLUMN exchange TEXT NOT NULL DEFAULT ''"},
+    {6, ON_BOTH, "CREATE INDEX work_running ON work (owner) WHERE state = 'running'"},
 };
 
 static kas_status run_all(kas_store *store, const char *const *sql, size_t count)

@@ -44,7 +44,7 @@ kas_status kas_store_void_leases(kas_store *store)
     if (store->looked > 0 && now < store->looked + 1)
         return KAS_OK;
     KAS_TRY(kas_sql_prepare(
-        store, &stmt, "SELECT DISTINCT owner FROM work WHERE " KAS_WORK_OPEN " AND owner <> ''",
+        store, &stmt, "SELECT DISTINCT owner FROM work WHERE state = 'running' AND owner <> ''",
         ""));
     kas_status status = kas_sql_step(stmt, &row);
     while (status == KAS_OK && row && !*gone) {
@@ -247,6 +247,12 @@ kas_status kas_store_record_correct(kas_store *store, int64_t id, int lease, con
                                     bool *held)
 {
     return record_text(store, "UPDATE work SET correct = ?" MINE, correct, id, lease, held);
+}
+
+kas_status kas_store_record_exchange(kas_store *store, int64_t id, int lease, const char *exchange,
+                                     bool *held)
+{
+    return record_text(store, "UPDATE work SET exchange = ?" MINE, exchange, id, lease, held);
 }
 
 kas_status kas_store_add_processor(kas_store *store, int64_t id, int lease, double seconds,

@@ -466,7 +466,10 @@ static kas_status prepare(run *r)
     KAS_TRY(kas_chunks_create(r->device, r->model, o->group, &r->chunks));
     KAS_TRY(record_plans(r));
     KAS_TRY(start_or_resume(r));
-    return kas_train_check_ranks(o, r->digest, r->step);
+    KAS_TRY(kas_train_check_ranks(o, r->digest, r->step));
+    if (o->group && o->on_exchange)
+        o->on_exchange(o->context, kas_model_exchange(r->model));
+    return KAS_OK;
 }
 
 static kas_status write_weights(const run *r)

@@ -262,7 +262,8 @@ static void make_schema_4(kas_store *store)
     OK(kas_pg_send(store, "DROP TRIGGER work_added ON work; DROP TRIGGER work_changed ON work;"
                           "DROP TRIGGER work_removed ON work; DROP FUNCTION kas_number();"
                           "DROP FUNCTION kas_removed(); DROP TABLE changes;"
-                          "ALTER TABLE work DROP COLUMN changed; DROP TABLE member;"
+                          "ALTER TABLE work DROP COLUMN changed, DROP COLUMN exchange;"
+                          "DROP INDEX work_running; DROP TABLE member;"
                           "ALTER TABLE kas_gpu DROP COLUMN ended; UPDATE kas_gpu SET schema = 4"));
 }
 
@@ -346,6 +347,65 @@ static void older_schema_at_once(void **state)
     }
     store = open_store();
     assert_int_equal(schema_of(store), KAS_STORE_SCHEMA);
+    kas_store_close(store);
+}
+
+static kas_status open_file(void *context, kas_store **out)
+{
+    char path[300];
+    (void)context;
+    snprintf(path, sizeof path, "%s/moved.db", folder);
+    return kas_store_open(path, KAS_STORE_CREATE, out);
+}
+
+static kas_status open_other(void *context, kas_store **out)
+{
+    (void)context;
+    return open_on(KAS_STORE_CREATE, out);
+}
+
+static kas_status keep(void *context)
+{
+    (void)context;
+    return KAS_OK;
+}
+
+static void assert_exchanges(kas_store *store)
+{
+    kas_work *list;
+    int count;
+    OK(kas_store_list(store, &list, &count));
+    assert_int_equal(count, 2);
+    assert_string_equal(list[0].exchange, "2 ranks; then 3 ranks");
+    assert_null(list[1].exchange);
+    kas_work_list_free(list, count);
+}
+
+/* What a study knows of the exchange between ranks goes with it, from a server into a file and
+ * back. */
+static void moves(void **state)
+{
+    (void)state;
+    kas_store *store = open_store();
+    kas_work work;
+    bool found, held;
+    add(store, 2);
+    OK(kas_store_claim(store, KAS_WORK_CANDIDATE, -1, "o", 60, &work, &found));
+    OK(kas_store_record_exchange(store, work.id, work.lease + 1, "of another attempt", &held));
+    assert_false(held);
+    OK(kas_store_record_exchange(store, work.id, work.lease, "2 ranks; then 3 ranks", &held));
+    assert_true(held);
+    OK(kas_store_release(store, work.id, work.lease, false, &held));
+    kas_work_clear(&work);
+    OK(kas_store_move(store, &(kas_store_mover){.open = open_file, .change = keep}));
+    kas_store_close(store);
+    OK(open_file(NULL, &store));
+    assert_exchanges(store);
+    next_study();
+    OK(kas_store_move(store, &(kas_store_mover){.open = open_other, .change = keep}));
+    kas_store_close(store);
+    store = open_store();
+    assert_exchanges(store);
     kas_store_close(store);
 }
 
@@ -445,6 +505,7 @@ int main(void)
         ON_SERVER(older_schema),
         ON_SERVER(older_schema_at_once),
         ON_SERVER(hurry),
+        ON_SERVER(moves),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

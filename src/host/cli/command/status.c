@@ -163,6 +163,8 @@ static void print_running(const kas_study_view *view, kas_buf *out)
         kas_buf_printf(out, ", %d of %d epochs, for %s\n", w->epochs,
                        kas_search_recipe(&view->options, w->kind == KAS_WORK_CANDIDATE).epochs,
                        kas_human_duration((double)time(NULL) - w->started, text));
+        if (w->exchange)
+            kas_buf_printf(out, "            by %s\n", w->exchange);
     }
 }
 

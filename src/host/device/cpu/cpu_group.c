@@ -1,4 +1,5 @@
 /* Groups on the CPU device: shared memory. Exchanges are done at once. */
+#include <stdio.h>
 #include <string.h>
 
 #include "host/device/cpu/cpu.h"
@@ -18,6 +19,7 @@ static kas_status join(kas_group *g, const char id[KAS_GROUP_ID])
     kas_shared *shared;
     KAS_TRY(kas_shared_join(id, g->rank, g->ranks, &shared));
     g->link = shared;
+    snprintf(g->settings, sizeof g->settings, "shared memory in the order of ranks");
     return KAS_OK;
 }
 

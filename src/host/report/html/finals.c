@@ -55,6 +55,13 @@ void kas_report_finals(const kas_report_view *v, kas_buf *out)
              "Spread: standard deviation over the seeds. Difference: to the unmodified network, "
              "by pairs of trainings with the same seed, with the 95% interval over the seeds; "
              "with one seed over the test images. Latency: ratio to the unmodified network, with "
-             "quartiles where both were timed in turns.</p>\n");
+             "quartiles where both were timed in turns.");
+    for (int i = 0; i < v->finals; i++)
+        if (kas_finals_exchange(v->final, i)) {
+            kas_buf_puts(out, " Trained by ");
+            kas_html_text(out, kas_finals_exchange(v->final, i));
+            kas_buf_puts(out, ".");
+        }
+    kas_buf_puts(out, "</p>\n");
     kas_html_section_end(out);
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "host/core/file/files.h"
+#include "host/core/log.h"
 #include "host/search/supervisor/supervisor_state.h"
 
 static const double MOST_GRACE = 10; /* seconds */
@@ -162,6 +163,33 @@ static kas_status keep(kas_item *lead, const kas_item *item, kas_work_state stat
     lead->result = cJSON_Duplicate(result, true);
     return lead->result ? KAS_OK
                         : kas_fail(KAS_NO_MEMORY, "the result of a final training: out of memory");
+}
+
+/* A training that goes on from a checkpoint in another way keeps both, and says so. When somebody
+ * else has the item meanwhile, the next report shows it. */
+kas_status kas_ranks_hear_exchange(kas_supervisor *s, kas_item *item, const cJSON *message)
+{
+    const char *now = kas_message_get_text(message, "exchange"), *before = item->work.exchange;
+    const size_t size = strlen(now), had = before ? strlen(before) : 0;
+    kas_buf text = {0};
+    bool held;
+    if (had >= size && strcmp(before + had - size, now) == 0)
+        return KAS_OK;
+    if (had && item->work.epochs > 0) {
+        char name[KAS_ITEM_NAME];
+        kas_study_item_name(&item->work, name);
+        kas_warn("%s goes on from its checkpoint with another exchange between its ranks (%s) than "
+                 "before (%s): a second run may get other bits",
+                 name, now, before);
+        kas_buf_printf(&text, "%s; then ", before);
+    }
+    kas_buf_puts(&text, now);
+    kas_status status = kas_buf_status(&text);
+    if (status == KAS_OK)
+        status = kas_store_record_exchange(s->store, item->work.id, item->work.lease,
+                                           kas_buf_text(&text), &held);
+    kas_buf_free(&text);
+    return status;
 }
 
 kas_status kas_ranks_hear_result(kas_supervisor *s, kas_worker *worker, kas_item *item,

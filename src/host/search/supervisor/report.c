@@ -467,6 +467,8 @@ static kas_status hear_of_item(kas_supervisor *s, kas_worker *worker, kas_item *
         return hear_progress(s, worker, item, message);
     if (kas_message_is(message, "calibrated"))
         return hear_calibrated(s, worker, item, message);
+    if (kas_message_is(message, "exchange"))
+        return kas_ranks_hear_exchange(s, item, message);
     if (kas_message_is(message, "measured"))
         return hear_measured(s, worker, item, message);
     if (kas_message_is(message, "epoch"))

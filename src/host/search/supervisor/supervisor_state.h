@@ -205,6 +205,8 @@ kas_status kas_ranks_folder(const kas_supervisor *s, char out[KAS_STUDY_PATH]);
 kas_status kas_ranks_begin(kas_supervisor *s, kas_worker *first);
 /* Adds to the message "work" what a rank needs to know. */
 kas_status kas_ranks_describe(const kas_supervisor *s, const kas_item *item, cJSON *message);
+/* Keeps how the ranks of an item exchange: what its bits depend on. */
+kas_status kas_ranks_hear_exchange(kas_supervisor *s, kas_item *item, const cJSON *message);
 /* Handle the result of a rank and the death of its worker. The item ends, or returns to the queue,
  * when all ranks are over. */
 kas_status kas_ranks_hear_result(kas_supervisor *s, kas_worker *worker, kas_item *item,

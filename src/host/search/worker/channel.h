@@ -11,6 +11,7 @@
  *              rank
  *     verdict  id; answers measured and epoch      progress  id, phase, step, steps, loss
  *     stop     write checkpoints and end all       calibrated id, gains
+ *                                                  exchange  id, how the ranks exchange
  *     (end of file: end at once)                   measured  id, latency, deviations (asks)
  *                                                  epoch     id, accuracy and loss (asks)
  *                                                  result    id, state, reason, measurements,

@@ -100,6 +100,13 @@ void kas_slot_calibrated(kas_slot *slot, const char *gains)
     tell(slot, message);
 }
 
+void kas_slot_exchange(kas_slot *slot, const char *exchange)
+{
+    cJSON *message = kas_message("exchange");
+    kas_message_text(message, "exchange", exchange);
+    tell(slot, message);
+}
+
 kas_verdict kas_slot_measured(kas_slot *slot, const kas_measured *measured)
 {
     kas_info("latency %.6f s", measured->latency);

@@ -95,6 +95,13 @@ static kas_status drop_useless_checkpoint(const kas_train_options *options)
     return KAS_OK;
 }
 
+static void on_exchange(void *context, const char *exchange)
+{
+    const kas_evaluation *r = context;
+    if (r->task->rank == 0)
+        kas_slot_exchange(r->slot, exchange);
+}
+
 static kas_train_options training(kas_evaluation *r)
 {
     const kas_evaluation_shared *b = r->mine->shared;
@@ -116,6 +123,7 @@ static kas_train_options training(kas_evaluation *r)
                                .read_threads = b->options.read_threads,
                                .on_epoch = on_epoch,
                                .on_progress = on_progress,
+                               .on_exchange = on_exchange,
                                .context = r,
                                .checkpoint = r->task->checkpoint,
                                .weights_out = r->task->weights,

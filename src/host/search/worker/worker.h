@@ -64,6 +64,8 @@ kas_verdict kas_slot_progress(kas_slot *slot, const char *phase, uint64_t step, 
                               double loss);
 /* Tells the gains of the candidate, which later trainings of it are given. */
 void kas_slot_calibrated(kas_slot *slot, const char *gains);
+/* Tells how the ranks of the item exchange (train.h), which the study keeps. */
+void kas_slot_exchange(kas_slot *slot, const char *exchange);
 /* These two wait for the answer: CONTINUE, PRUNE (too slow, or too far below the best), STOP. */
 kas_verdict kas_slot_measured(kas_slot *slot, const kas_measured *measured);
 kas_verdict kas_slot_epoch(kas_slot *slot, const kas_epoch *epoch);
