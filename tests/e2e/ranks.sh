@@ -71,9 +71,9 @@ train one-tests --device cpu --test --sync-batch-norm
 train cpu-tests --device cpu --test --sync-batch-norm --ranks 4 # 21 images: the last step has some for two ranks
 figure() { sed -n 's/.*"result".*"test_accuracy":\([0-9.]*\),.*/\1/p' "$dir/$1.json"; }
 [ -n "$(figure one-tests)" ] && [ "$(figure one-tests)" = "$(figure cpu-tests)" ] || fail "test accuracy of one rank $(figure one-tests), of four $(figure cpu-tests)"
-grep -q '2 ranks, [0-9]* buckets of at most [0-9]* bytes, added by shared memory in the order of ranks$' "$dir/cpu2.err" || fail "the run does not say what is exchanged"
+grep -q '2 ranks, [0-9]* buckets of at most [0-9]* bytes, added by shared memory in the order of ranks, synchronised batch norm$' "$dir/cpu2.err" || fail "the run does not say what is exchanged"
 if [ "$devices" = "cpu cuda" ]; then
-    grep -q 'added by NCCL [0-9.]* with NCCL_ALGO=Ring, NCCL_PROTO=Simple, NCCL_NVLS_ENABLE=0$' "$dir/cuda2.err" || fail "the settings of NCCL are not told"
+    grep -q 'added by NCCL [0-9.]* with NCCL_ALGO=Ring, NCCL_PROTO=Simple, NCCL_NVLS_ENABLE=0, synchronised batch norm$' "$dir/cuda2.err" || fail "the settings of NCCL are not told"
     train cuda-named --device cuda:2,0 --sync-batch-norm
     cmp "$dir/cuda2" "$dir/cuda-named" || fail "other GPUs give other bits"
     half=(--device cuda --ranks 2 --precision fp16 --optimiser adamw --clip 1 --ema 0.9)
