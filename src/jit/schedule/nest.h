@@ -84,6 +84,9 @@ bool kas_nest_split_loop(kas_ir *ir, const kas_nest *nest, int var, int64_t inne
 
 /* On a GPU, cuts a loop along which windows slide and runs its turns inside the lanes (slide.c). */
 kas_status kas_nest_slide(kas_ir *ir, kas_nest *nest);
+/* Cuts a reduction along which a loop's windows slide by more than its own step, x[r + 2 * k], in
+ * parts of as many turns: then turns of k share what they load, x[2 * (r / 2 + k) + r % 2]. */
+kas_status kas_nest_split_taps(kas_ir *ir, kas_nest *nest, int loop);
 /* Returns how many loads at an index a thread makes for one turn of the taps along which windows do
  * not slide, and how many taps there are along which they do; 1 where no windows slide. */
 double kas_nest_slide_loads(const kas_masks *masks, const kas_nest *nest, kas_ix ix, double *taps);

@@ -6,6 +6,8 @@
  * for each (emit_slide.c): then the compiler sees the loads of all turns side by side and makes
  * each of them once. A block so covers more pixels, too, and fetches less of what its neighbours
  * fetch again. */
+#include <stdlib.h>
+
 #include "jit/schedule/nest.h"
 #include "jit/schedule/wide.h"
 
@@ -54,6 +56,37 @@ static int64_t distance(const kas_ir *ir, kas_ix ix, int loop, int tap)
         return 0;
     const int64_t d = p.of_tap / p.of_loop;
     return d < 0 ? -d : d;
+}
+
+typedef struct dilation {
+    const kas_ir *ir;
+    int loop, tap;
+    int64_t steps;
+} dilation;
+
+static void see_dilation(void *context, kas_ex e, const kas_ex_node *node)
+{
+    dilation *d = context;
+    places p = {0};
+    (void)e;
+    if (node->kind != KAS_EX_LOAD || d->steps > 1)
+        return;
+    find_places(d->ir, node->ix, d->loop, d->tap, &p);
+    if (p.sums == 1 && p.of_loop && p.of_tap && p.of_loop % p.of_tap == 0)
+        d->steps = llabs(p.of_loop / p.of_tap);
+}
+
+kas_status kas_nest_split_taps(kas_ir *ir, kas_nest *nest, int loop)
+{
+    for (int id = nest->opened; id < nest->ids; id++) {
+        dilation d = {.ir = ir, .loop = loop, .tap = nest->var_of[id], .steps = 1};
+        if (nest->state[id] != KAS_LOOP_OPEN || kas_nest_place_in(nest, d.tap) >= 0)
+            continue;
+        KAS_TRY(kas_ex_visit(ir, nest->value, see_dilation, &d));
+        if (d.steps > 1 && d.steps < ir->var_size[d.tap] && ir->var_size[d.tap] % d.steps == 0)
+            return kas_nest_step_on(ir, nest, KAS_STEP_SPLIT, d.tap, d.steps);
+    }
+    return KAS_OK;
 }
 
 /* Returns how many loads at `ix` are made when `turns` turns of a loop are computed together, of

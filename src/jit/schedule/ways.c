@@ -12,7 +12,7 @@
 static const double cores = 132, clock_rate = 1.83e9, core_lanes = 128, warp = 32,
                     threads_kept = 2048, bandwidth = 3.35e12, outer_bandwidth = 5.5e12,
                     inner_bandwidth = 30.9e12, far_read = 2e-7, near_read = 2e-8,
-                    registers_kept = 65536, issue = 4;
+                    registers_kept = 65536, blocks_kept = 32, issue = 4, port = 64;
 /* Steps of a core for each count (kas_effort). */
 static const double load_cost = 2, gather_cost = 0.25, single_cost = 0.1;
 
@@ -27,7 +27,8 @@ static kas_status price(const kas_ir *ir, const kas_nest *nest, double *seconds,
     const double row = (double)nest->block[0] * nest->width, lanes = fmax(1, e.lanes);
     const double idle = ceil(lanes / row) * row / lanes * ceil(threads / warp) * warp / threads;
     const double kept =
-        fmax(1, floor(fmin(threads_kept, registers_kept / fmax(1, e.registers)) / threads));
+        fmax(1, fmin(blocks_kept,
+                     floor(fmin(threads_kept, registers_kept / fmax(1, e.registers)) / threads)));
     const double busy = fmin(blocks, cores);
     const double warps = fmin(kept, ceil(blocks / cores)) * ceil(threads / warp);
     const double rate =
@@ -37,9 +38,9 @@ static kas_status price(const kas_ir *ir, const kas_nest *nest, double *seconds,
         gather_cost * e.gathers + single_cost * (e.divisions + e.shared + e.turns);
     const double waves = ceil(blocks / (cores * kept));
     *least = bytes / bandwidth;
-    *seconds =
-        fmax(fmax(*least, steps / (busy * clock_rate * rate)),
-             fmax(e.fetched / outer_bandwidth, e.sectors * cores / (busy * inner_bandwidth)));
+    *seconds = fmax(fmax(*least, steps / (busy * clock_rate * rate)),
+                    fmax(e.fetched / fmin(outer_bandwidth, busy * port * clock_rate),
+                         e.sectors * cores / (busy * inner_bandwidth)));
     *seconds = fmax(*seconds, waves * (e.rounds * far_read + e.near * near_read));
     return KAS_OK;
 }
@@ -60,7 +61,7 @@ enum {
 };
 /* How far from what its bytes take a launch is before other ways are tried, and seconds below which
  * it does not matter; how much less time makes another way worth it, and a step on the way there. */
-static const double far = 1.5, too_short = 1e-6, worth = 0.9, better = 0.98;
+static const double far = 1.5, too_short = 1e-6, worth = 0.95, better = 0.98;
 
 /* A way to place a kernel whose lanes are chosen. Loops are variables, -1: none. */
 typedef struct way {
@@ -89,11 +90,9 @@ typedef struct search {
 /* Cuts a loop or reduction, if it is longer than `turns`, and returns the inner part in `var`. */
 static kas_status cut(kas_ir *ir, kas_nest *nest, int *var, int64_t turns)
 {
-    kas_nest open = *nest;
     if (turns >= ir->var_size[*var])
         return KAS_OK;
-    if (ir->var_size[*var] % turns || !kas_nest_split_loop(ir, &open, *var, turns, nest))
-        return kas_fail(KAS_ILLEGAL, "the loop cannot be cut");
+    KAS_TRY(kas_nest_step_on(ir, nest, KAS_STEP_SPLIT, *var, turns));
     *var = ir->vars - 1; /* the inner loop is the last variable that was made */
     return KAS_OK;
 }
@@ -143,6 +142,7 @@ static kas_status place(const search *s, const way *w, kas_nest *nest)
         outer = part == w->part ? part : ir->vars - 2;
     }
     if (virtual >= 0) {
+        KAS_TRY(kas_nest_split_taps(ir, nest, virtual));
         KAS_TRY(cut(ir, nest, &virtual, w->turns));
         if (rows == w->virtual)
             rows = virtual == w->virtual ? -1 : ir->vars - 2;
