@@ -10,6 +10,7 @@
 
 #include "jit/emit/emit.h"
 #include "jit/schedule/dependence.h"
+#include "jit/schedule/nest.h"
 #include "jit/schedule/schedule_file.h"
 #include "jit/schedule/sequence_text.h"
 #include "jit/schedule/vary.h"
@@ -374,6 +375,39 @@ static void test_parts(void **state)
     assert_int_equal(nest.parts, ir.var_size[nest.var_of[4]]);
 }
 
+/* Returns what a GPU is predicted to take for a schedule. */
+static double predicted(const kas_nest *open, const char *steps)
+{
+    kas_nest nest;
+    double seconds, least;
+    take_same(open, steps, 1e-12, &nest);
+    OK(kas_nest_price(&ir, &nest, &seconds, &least));
+    return seconds;
+}
+
+/* Few results of a long sum: threads that share a sum wait for fewer loads, one behind the other;
+ * and where they are staged, for those of the first turn only. */
+static void test_predicted(void **state)
+{
+    (void)state;
+    kas_nest open;
+    const int64_t size = 16;
+    const int x = tensor(KAS_TENSOR_EXTERN, 2, (const int64_t[]){256, 16}),
+              z = tensor(KAS_TENSOR_EXTERN, 2, (const int64_t[]){16, 256}),
+              y = tensor(KAS_TENSOR_DEF, 1, &size), r = kas_ir_var(&ir, 256);
+    const int *v = ir.tensor[y].var;
+    const kas_ix aligned[2] = {var(r), var(v[0])}, apart[2] = {var(v[0]), var(r)};
+    ir.cpu = false;
+    OK(kas_nest_open(&ir, y, sum(r, load(x, aligned)), &open));
+    const double alone = predicted(&open, "lane d0\naround r0\n");
+    assert_true(predicted(&open, "split r0 8\nlane d0\nrfactor r0/8\n") < alone / 4);
+    assert_true(predicted(&open, "split r0 128\nlane d0\nrfactor r0/128\n") > alone / 4);
+    OK(kas_nest_open(&ir, y, sum(r, load(z, apart)), &open));
+    const double staged = predicted(&open, "split r0 8\nlane d0\naround r0/8\nstage r0%8 8\n");
+    assert_true(predicted(&open, "split r0 8\nlane d0\naround r0/8\nstage r0%8 8\n"
+                                 "prefetch r0%8\n") < 0.7 * staged);
+}
+
 /* Transposed operands are staged in tiles, along a loop or a reduction; windows lie inside the
  * image for most pixels; 16 bytes are written at once. */
 static void test_tiles(void **state)
@@ -572,6 +606,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refused_dependences, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_parts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_predicted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tiles, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_boxes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_random, set_up, tear_down),
