@@ -4,87 +4,11 @@
  * The judge is an interpreter of nests. (That the text does the same is what test_schedules
  * compares. Section 5's transformations, which change what is computed, are steps of NAS-PTE's
  * sequences: tests/unit/space/test_nas_pte_nest.) */
-#include "run_nest.h"
+#include "sequence_fixture.h"
 
-#include <stdio.h>
-
-#include "jit/emit/emit.h"
-#include "jit/schedule/dependence.h"
-#include "jit/schedule/nest.h"
-#include "jit/schedule/schedule_file.h"
-#include "jit/schedule/sequence_text.h"
 #include "jit/schedule/vary.h"
-#include "support/ok.h"
-
-/* Compares a nest with the open one: bit for bit, or within `tolerance` of the largest value. */
-static void same_values(const kas_nest *open, const kas_nest *nest, double tolerance)
-{
-    static double before[VALUES], after[VALUES];
-    double scale = 1, worst = 0;
-    run(open, before);
-    run(nest, after);
-    for (int i = 0; i < VALUES; i++)
-        scale = fabs(before[i]) > scale ? fabs(before[i]) : scale;
-    for (int i = 0; i < VALUES; i++) {
-        assert_int_equal(isnan(before[i]), isnan(after[i]));
-        if (!isnan(before[i]) && !(fabs(before[i] - after[i]) <= worst))
-            worst = fabs(before[i] - after[i]);
-    }
-    if (!(worst <= tolerance * scale))
-        fail_msg("values differ by %g, of at most %g", worst, tolerance * scale);
-}
-
-/* Returns whether a schedule adds up in another order than the open nest. */
-static bool reorders(const kas_nest *open, const kas_nest *nest)
-{
-    kas_buf own = {0}, usual = {0};
-    OK(kas_nest_print_sums(&ir, nest, &own));
-    OK(kas_nest_print_sums(&ir, open, &usual));
-    const bool other = strcmp(kas_buf_text(&own), kas_buf_text(&usual)) != 0;
-    kas_buf_free(&own);
-    kas_buf_free(&usual);
-    return other;
-}
 
 /* ---- kernels --------------------------------------------------------------------------------- */
-
-static int tensor(kas_tensor_kind kind, int rank, const int64_t *size)
-{
-    return kas_ir_add_tensor(&ir, kind, rank, size, 0);
-}
-
-static kas_ix var(int v)
-{
-    return kas_ix_var(&ir, v);
-}
-
-static kas_ex sum(int v, kas_ex e)
-{
-    return kas_ex_reduce(&ir, KAS_FN_REDUCE_SUM, v, e);
-}
-
-static kas_ex product(kas_ex a, kas_ex b)
-{
-    return kas_ex_binary(&ir, KAS_FN_MUL, a, b);
-}
-
-static kas_ex load(int t, const kas_ix *idx)
-{
-    return kas_ex_load(&ir, t, kas_ix_flatten(&ir, ir.tensor[t].rank, ir.tensor[t].size, idx));
-}
-
-enum { CO = 8, CI = 64, OH = 4, OW = 6, GROUPS = 4, KERNEL = 3 };
-
-/* Algorithm 1: O[co][oh][ow] += W[co][ci] * I[ci][oh][ow] */
-static void algorithm_1(kas_nest *nest)
-{
-    const int64_t o[3] = {CO, OH, OW}, w[2] = {CO, CI}, in[3] = {CI, OH, OW};
-    const int image = tensor(KAS_TENSOR_EXTERN, 3, in), weight = tensor(KAS_TENSOR_EXTERN, 2, w),
-              out = tensor(KAS_TENSOR_DEF, 3, o), ci = kas_ir_var(&ir, CI);
-    const int *v = ir.tensor[out].var;
-    const kas_ix wi[2] = {var(v[0]), var(ci)}, ii[3] = {var(ci), var(v[1]), var(v[2])};
-    OK(kas_nest_open(&ir, out, sum(ci, product(load(weight, wi), load(image, ii))), nest));
-}
 
 /* Algorithm 2, with kernels of 1x1, and its loops as section 5.1 has them: T(co, ci, J'') = (g,
  * co/G, ci/G, J''). `whole`: all input channels, W is 0 outside of the groups. */
@@ -120,22 +44,6 @@ static void algorithm_3(kas_nest *nest)
     OK(kas_nest_open(&ir, out, sum(kh, sum(kw, product(load(weight, wi), load(image, ii)))), nest));
 }
 
-/* Takes the steps of a text on an open nest, and completes it. */
-static kas_status take(const kas_nest *open, const char *steps, kas_nest *out)
-{
-    kas_schedule_file file;
-    kas_schedule schedule;
-    char text[2048];
-    snprintf(text, sizeof text, "layer a\ndevice cpu\nbatch 1\nkernel f0\n%s", steps);
-    OK(kas_schedule_file_parse("s", text, &file));
-    *out = *open;
-    kas_status status = kas_schedule_file_steps(&ir, open, &file, 0, &schedule);
-    if (status == KAS_OK)
-        status = kas_schedule_apply(&ir, &schedule, out);
-    kas_schedule_file_free(&file);
-    return status;
-}
-
 static void assert_dependences(const kas_nest *nest, const char *wanted)
 {
     kas_dependence list[8];
@@ -148,13 +56,6 @@ static void assert_dependences(const kas_nest *nest, const char *wanted)
     }
     assert_string_equal(kas_buf_text(&text), wanted);
     kas_buf_free(&text);
-}
-
-static void take_same(const kas_nest *open, const char *steps, double tolerance, kas_nest *out)
-{
-    if (take(open, steps, out) != KAS_OK)
-        fail_msg("%s", kas_error());
-    same_values(open, out, tolerance);
 }
 
 /* ---- the paper ------------------------------------------------------------------------------- */
@@ -250,15 +151,6 @@ static void test_algorithm_3(void **state)
 }
 
 /* ---- refusals -------------------------------------------------------------------------------- */
-
-static void assert_refused(const kas_nest *open, const char *steps, const char *wanted)
-{
-    kas_nest nest;
-    if (take(open, steps, &nest) == KAS_OK)
-        fail_msg("taken: %s", steps);
-    if (!strstr(kas_error(), wanted))
-        fail_msg("%s: found \"%s\", expected \"%s\"", steps, kas_error(), wanted);
-}
 
 static void test_refused(void **state)
 {
@@ -358,56 +250,6 @@ static void test_refused_dependences(void **state)
     assert_refused(&open, "lanes 4\n", "a row's lanes share a block");
 }
 
-/* A reduction whose turns are rows of the block: of Algorithm 1 the threads y have parts of a sum. */
-static void test_parts(void **state)
-{
-    (void)state;
-    kas_nest open, nest;
-    ir.cpu = false;
-    algorithm_1(&open);
-    take_same(&open,
-              "split r0 8\ninterchange r0/8 r0%8\nlane d2\nrfactor r0%8\nblock d0 x\nblock d1 y\n",
-              1e-12, &nest);
-    assert_int_equal(nest.block[1], 8);
-    assert_true(reorders(&open, &nest));
-    assert_true(nest.part_words == 8.0 * (double)nest.lanes);
-    take_same(&open, "split r0 8\nlane d2\nrfactor r0/8\nserial d0\nblock d1 y\n", 1e-12, &nest);
-    assert_int_equal(nest.parts, ir.var_size[nest.var_of[4]]);
-}
-
-/* Returns what a GPU is predicted to take for a schedule. */
-static double predicted(const kas_nest *open, const char *steps)
-{
-    kas_nest nest;
-    double seconds, least;
-    take_same(open, steps, 1e-12, &nest);
-    OK(kas_nest_price(&ir, &nest, &seconds, &least));
-    return seconds;
-}
-
-/* Few results of a long sum: threads that share a sum wait for fewer loads, one behind the other;
- * and where they are staged, for those of the first turn only. */
-static void test_predicted(void **state)
-{
-    (void)state;
-    kas_nest open;
-    const int64_t size = 16;
-    const int x = tensor(KAS_TENSOR_EXTERN, 2, (const int64_t[]){256, 16}),
-              z = tensor(KAS_TENSOR_EXTERN, 2, (const int64_t[]){16, 256}),
-              y = tensor(KAS_TENSOR_DEF, 1, &size), r = kas_ir_var(&ir, 256);
-    const int *v = ir.tensor[y].var;
-    const kas_ix aligned[2] = {var(r), var(v[0])}, apart[2] = {var(v[0]), var(r)};
-    ir.cpu = false;
-    OK(kas_nest_open(&ir, y, sum(r, load(x, aligned)), &open));
-    const double alone = predicted(&open, "lane d0\naround r0\n");
-    assert_true(predicted(&open, "split r0 8\nlane d0\nrfactor r0/8\n") < alone / 4);
-    assert_true(predicted(&open, "split r0 128\nlane d0\nrfactor r0/128\n") > alone / 4);
-    OK(kas_nest_open(&ir, y, sum(r, load(z, apart)), &open));
-    const double staged = predicted(&open, "split r0 8\nlane d0\naround r0/8\nstage r0%8 8\n");
-    assert_true(predicted(&open, "split r0 8\nlane d0\naround r0/8\nstage r0%8 8\n"
-                                 "prefetch r0%8\n") < 0.7 * staged);
-}
-
 /* Transposed operands are staged in tiles, along a loop or a reduction; windows lie inside the
  * image for most pixels; 16 bytes are written at once. */
 static void test_tiles(void **state)
@@ -433,68 +275,6 @@ static void test_tiles(void **state)
     OK(kas_nest_open(&ir, z, sum(k, load(x, row)), &open));
     take_same(&open, "lane d0\nstage r0 32\naround r0\n", 0, &nest);
     assert_int_equal(nest.tiles, 1);
-}
-
-/* A GPU's block copies what its lanes read apart to shared memory: in front of its rows, or in each
- * turn of a reduction around the lanes, where all threads must have as many rows. */
-static void test_boxes(void **state)
-{
-    (void)state;
-    kas_nest open, nest;
-    const int64_t size[2] = {24, 32};
-    const int x = tensor(KAS_TENSOR_EXTERN, 2, (const int64_t[]){32, 24}),
-              y = tensor(KAS_TENSOR_DEF, 2, size), z = tensor(KAS_TENSOR_DEF, 2, size);
-    const int *v = ir.tensor[y].var, *w = ir.tensor[z].var, k = kas_ir_var(&ir, 24);
-    const kas_ix turned[2] = {var(v[1]), var(v[0])};
-    const kas_ix shifted[2] = {var(w[1]), kas_ix_mod(&ir, kas_ix_add(&ir, var(k), var(w[0])), 24)};
-    static const char *const refused[][2] = {
-        {"stage d0 8\n", "all loops of the nest have their place before"},
-        {"rows d0 8\nblock rows x\nstage d0 4\n", "all turns of its rows"},
-        {"rows d0 8\nblock rows x\nstage d1 32\n", "all turns of its rows"},
-        {"rows d0 8\nblock rows x\nstage d0 8\nstage d0 8\n", "filled at one place"},
-        {"rows d0 8\nstage d0 8\nblock rows x\n", "the order is"},
-        {"block d0 x\nstage d1 16\n", "all turns of its rows"},
-    };
-    ir.cpu = false;
-    OK(kas_nest_open(&ir, y, load(x, turned), &open));
-    take_same(&open, "lane d1\nrows d0 8\nblock rows x\nstage d0 8\n", 0, &nest);
-    assert_int_equal(nest.boxes, 1);
-    assert_int_equal(nest.box[0].run, 8);
-    assert_int_equal(ir.var_size[nest.box[0].dim[1]], 32);
-    assert_true(nest.box[0].step[1] > 8 && nest.box[0].waves <= 2); /* 8 of them: 8 waves */
-    take_same(&open, "lane d1\nlanes 20\nrows d0 10\nblock lanes x\nblock rows y\nstage d0 10\n", 0,
-              &nest);
-    take_same(&open, "lane d1\nlanes 16\nblock lanes x\nserial d0\nstage d1 16\n", 0, &nest);
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        char steps[128];
-        snprintf(steps, sizeof steps, "lane d1\n%s", refused[i][0]);
-        assert_refused(&open, steps, refused[i][1]);
-    }
-    assert_refused(&open, "lane d0\nblock d1 x\nstage d0 24\n", "no load there lies apart");
-    OK(kas_nest_open(&ir, z, sum(k, load(x, shifted)), &open));
-    take_same(&open, "split r0 8\nlane d1\nrows d0 8\nblock rows x\naround r0/8\nstage r0%8 8\n", 0,
-              &nest);
-    assert_int_equal(nest.boxed, nest.var_of[4]);
-    assert_true(nest.fills == 3);
-    take_same(&open,
-              "split r0 8\nlane d1\nrows d0 8\nblock rows x\naround r0/8\nstage r0%8 8\n"
-              "prefetch r0%8\n",
-              0, &nest);
-    assert_int_equal(nest.ahead, nest.var_of[3]);
-    assert_refused(&open, "lane d1\nserial d0\naround r0\nprefetch r0\n", "are not staged");
-    assert_refused(&open, "lane d1\nserial d0\naround r0\nstage r0 24\nprefetch r0\n",
-                   "dependence C -> S2: no reduction stands right around it");
-    assert_refused(&open,
-                   "split r0 8\nlane d1\nserial d0\naround r0/8\nstage r0%8 8\nprefetch r0%8\n"
-                   "prefetch r0%8\n",
-                   "under way already");
-    assert_refused(&open, "split r0 8\nlane d1\nserial d0\nstage r0%8 8\n",
-                   "the reduction does not run around the lanes");
-    assert_refused(&open, "lane d1\nserial d0\naround r0\nstage r0 8\n", "split it first");
-    assert_refused(&open,
-                   "lane d1\nlanes 16\nrows d0 18\nblock lanes x\nblock rows y\naround r0\n"
-                   "stage r0 24\n",
-                   "all must have the same number of rows");
 }
 
 /* ---- random kernels -------------------------------------------------------------------------- */
@@ -605,10 +385,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_algorithm_3, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refused_dependences, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_parts, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_predicted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tiles, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_boxes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_random, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
