@@ -42,6 +42,8 @@ refused() { # step message
 refused 'block r0 y' 'bad.txt:9: block r0 y: illegal: dependence S2 -> S2'
 refused 'block q y' 'bad.txt:9: found "q"; the loops here are'
 refused 'kernel f77' 'bad.txt:9: found kernel "f77"'
+"$kas" show kernels/squeeze_excite.json --net resnet20 --input 3x8x8 --schedule cuda >"$dir/split" # a gradient in two launches
+grep -q '^# loops: d0 4, d1 64, d6 16; reductions: r0 2, r1 8; parts of a sum: d0$' "$dir/split"
 
 for kind in cuda cpu; do
     "$kas" show kernels/involution.json --net resnet20 --source $kind >"$dir/$kind.c"

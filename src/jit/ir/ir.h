@@ -141,6 +141,7 @@ typedef struct kas_ir_tensor {
     int64_t elements;                               /* product of sizes */
     int64_t floats;                                 /* elements of its memory, padding included */
     int pitch;                                      /* elements per pixel; 0 = not an activation */
+    int parts; /* first dims, which count parts of a sum that another tensor adds up (reduce.c) */
     kas_dtype dtype;
     kas_ex def;
     /* CONV: operands are tensors; the result is this tensor */

@@ -188,6 +188,7 @@ static kas_ex staged(kas_lower *l, kas_fn fn, int out_rank, const int *out_var, 
     const int partial = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, kept + out_rank, size, 0);
     memcpy(ir->tensor[partial].var, formal, sizeof *formal * (size_t)(kept + out_rank));
     ir->tensor[partial].def = nest(ir, fn, vars - c.kept, inside, body);
+    ir->tensor[partial].parts = kept;
     int chunk[KAS_IR_RANK];
     kas_ix idx[KAS_IR_RANK];
     for (int d = 0; d < kept + out_rank; d++) {

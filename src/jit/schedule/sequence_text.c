@@ -94,6 +94,19 @@ void kas_step_print(const kas_ir *ir, const kas_nest *nest, kas_step step, kas_b
         kas_buf_printf(out, " %d", step.n);
 }
 
+/* Prints which dims count parts of a sum: lowering split it, and another kernel adds them up. */
+static void print_parts(const kas_ir_tensor *t, kas_buf *out)
+{
+    const char *between = "; parts of a sum: ";
+    for (int d = 0; d < t->parts; d++) {
+        if (t->var[d] < 0)
+            continue;
+        kas_buf_puts(out, between);
+        print_dim(t, d, out);
+        between = ", ";
+    }
+}
+
 /* Prints the loops of the nest before any step, whose sizes its steps tell. */
 static void print_bases(const kas_ir *ir, const kas_nest *nest, kas_buf *out)
 {
@@ -103,6 +116,7 @@ static void print_bases(const kas_ir *ir, const kas_nest *nest, kas_buf *out)
         kas_loop_print(ir, nest, id, out);
         kas_buf_printf(out, " %lld", (long long)ir->var_size[nest->var_of[id]]);
     }
+    print_parts(&ir->tensor[nest->tensor], out);
     kas_buf_puts(out, "\n");
 }
 
