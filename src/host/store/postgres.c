@@ -30,12 +30,18 @@ bool kas_pg_url_shown(const char *url, char *out, size_t size)
     return colon || query;
 }
 
-/* Returns what the server or the library said, without the newline at its end. */
+/* Returns what the server or the library said, in one line. */
 static const char *trimmed(const char *message, char out[512])
 {
-    snprintf(out, 512, "%s", message ? message : "");
-    for (size_t size = strlen(out); size && out[size - 1] == '\n';)
-        out[--size] = 0;
+    size_t size = 0;
+    for (const char *c = message ? message : ""; *c && size < 511; c++)
+        if (*c != '\n' && *c != '\t')
+            out[size++] = *c;
+        else if (size && out[size - 1] != ' ')
+            out[size++] = ' ';
+    while (size && out[size - 1] == ' ')
+        size--;
+    out[size] = 0;
     return out;
 }
 
@@ -98,8 +104,8 @@ kas_status kas_pg_connect(kas_store *store, bool wait)
     }
     return kas_fail(
         KAS_STORE,
-        "%s: no connection: %s; check the URL, and that the server runs (`kas-gpu store "
-        "status DIR`)",
+        "%s: no connection: %s; check host, user, password and database in the URL, and that the "
+        "server runs (`kas-gpu store status DIR`)",
         store->path, trimmed(pg->lib->PQerrorMessage(pg->conn), why));
 }
 

@@ -104,7 +104,9 @@ static void set_path(kas_store *store)
 {
     char shown[1200];
     kas_pg_url_shown(store->pg->place.url, shown, sizeof shown);
-    snprintf(store->path, sizeof store->path, "study %s at %s", store->pg->place.study, shown);
+    const char *study = store->pg->place.study;
+    snprintf(store->path, sizeof store->path, "%s%s%s%s", *study ? "study " : "", study,
+             *study ? " at " : "", shown);
 }
 
 /* Chooses the study of a database that has only one. */
@@ -126,8 +128,7 @@ static kas_status choose_study(kas_store *store)
     if (status == KAS_OK && count != 1)
         status = kas_fail(KAS_STORE,
                           "%s: this database has %d studies%s%s; --study says which one is meant",
-                          strstr(store->path, "at ") + 3, count, count ? ": " : "",
-                          count ? kas_buf_text(&names) : "");
+                          store->path, count, count ? ": " : "", count ? kas_buf_text(&names) : "");
     kas_buf_free(&names);
     KAS_TRY(status);
     set_path(store);

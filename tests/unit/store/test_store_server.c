@@ -60,6 +60,9 @@ static void assert_fails(kas_store_place place, kas_store_mode mode, const char 
     if (!strstr(kas_error(), word))
         fail_msg("message lacks \"%s\": %s", word, kas_error());
     assert_null(strstr(kas_error(), "wrongword")); /* never the password */
+    assert_null(strpbrk(kas_error(), "\n\t"));
+    if (!*place.study)
+        assert_int_not_equal(strncmp(kas_error(), "study ", 6), 0);
 }
 
 /* Every operation goes on after its connection was cut, and a transaction is repeated. */
@@ -161,6 +164,8 @@ static void wrong_places(void **state)
              strchr(place.url, '@') + 1);
     assert_fails(wrong, KAS_STORE_READ, "password authentication failed");
     snprintf(wrong.url, sizeof wrong.url, "postgresql://kas:wrongword@127.0.0.1:1/x");
+    assert_fails(wrong, KAS_STORE_READ, "no connection");
+    *wrong.study = 0;
     assert_fails(wrong, KAS_STORE_READ, "no connection");
     snprintf(wrong.url, sizeof wrong.url, "mysql://kas:wrongword@127.0.0.1:1/x");
     assert_fails(wrong, KAS_STORE_READ, "not the URL of a store");
