@@ -112,8 +112,12 @@ static void direct_data_gradient(kas_lower *l, int node)
     kas_fc_node_index(l, node, at, out_idx);
     kas_ex e = kas_ex_binary(ir, KAS_FN_MUL, kas_lower_read_gradient(l, node, out_idx),
                              kas_ex_read(ir, l->weight_tensor[fc->weight], m.weight));
-    e = kas_ex_reduce(ir, KAS_FN_REDUCE_SUM, o, e);
-    kas_lower_contribute(l, in, kas_lower_sum_q(l, node, in, q, e));
+    const kas_ir_tensor t = ir->tensor[l->tensor[in]];
+    if (l->linear_policy == KAS_LINEAR_CPU)
+        e = kas_lower_sum_q(l, node, in, q, kas_ex_reduce(ir, KAS_FN_REDUCE_SUM, o, e));
+    else /* in stages, where pixels are few */
+        e = kas_lower_sum(l, t.rank, t.var, 1, &o, kas_lower_sum_q(l, node, in, q, e));
+    kas_lower_contribute(l, in, e);
 }
 
 /* Adds up, for each weight, over the positions that all have the same matrix. They lie side by

@@ -197,7 +197,7 @@ static kas_status try_virtual(search *s)
     w.virtual = -1;
     w.turns = 1;
     KAS_TRY(try_way(s, &w));
-    for (int i = 0; i < n->loops && n->inner < 0 && !n->row; i++)
+    for (int i = 0; i < n->loops && n->inner < 0 && !n->row && n->column < 0; i++)
         for (int64_t turns = 2; turns <= MOST_VIRTUAL && is_free(n, n->loop[i]); turns++) {
             w = s->at;
             w.virtual = n->loop[i];
@@ -369,7 +369,7 @@ kas_status kas_nest_improve(kas_ir *ir, const kas_nest *open, bool keeps, double
                             kas_nest *nest)
 {
     double seconds, least;
-    if (ir->cpu || open->column >= 0)
+    if (ir->cpu || nest->lane < 0)
         return KAS_OK;
     KAS_TRY(ir->status);
     KAS_TRY(price(ir, nest, &seconds, &least));
