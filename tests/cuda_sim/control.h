@@ -25,7 +25,8 @@
  *                   a module that is unloaded (docs/ptx.md); KAS_PTX_REQUIRED  without NVRTC the
  *                   process fails; otherwise it ends with 77, which tests/run.sh counts as skipped;
  *   KAS_SIM_FAIL    see kas_sim_fail: "cuMemAlloc_v2:3:2:once"; also ":sticky"; ":hang": the call
- *                   never returns; ":delay": it succeeds after as many milliseconds as the code;
+ *                   never returns; ":kill": the process ends by SIGKILL; ":delay": the call
+ *                   succeeds after as many milliseconds as the code;
  *   KAS_SIM_FAIL_ONCE  a file: of all processes only the one that creates it fails;
  *   KAS_SIM_REFUSE  "cublasLt", "cudnn" or both: the library refuses every problem as not
  *                   supported;

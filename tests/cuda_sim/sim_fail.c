@@ -1,6 +1,7 @@
 /* Failures on demand, counts, random numbers. */
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +17,7 @@ static struct {
     bool read; /* the environment was read */
     char function[64];
     int remaining, code; /* 0 remaining: none */
-    bool sticky, hangs, delays, happened;
+    bool sticky, hangs, delays, kills, happened;
     char failed_in[64];
     char refused[64], loses_nan[64];
     uint64_t random;
@@ -33,18 +34,20 @@ void sim_broken(const char *format, ...)
     abort();
 }
 
-/* Reads NAME:NTH[:CODE[:once|sticky|hang|delay]]. */
+/* Reads NAME:NTH[:CODE[:once|sticky|hang|delay|kill]]. */
 static void read_failure(const char *text)
 {
     char function[64], kind[16] = "once";
     int nth = 0, code = 0;
     if (sscanf(text, "%63[^:]:%d:%d:%15s", function, &nth, &code, kind) < 2 || nth < 1 ||
         (strcmp(kind, "once") != 0 && strcmp(kind, "sticky") != 0 && strcmp(kind, "hang") != 0 &&
-         strcmp(kind, "delay") != 0))
-        sim_broken("KAS_SIM_FAIL=%s: expected FUNCTION:NTH[:CODE[:once|sticky|hang|delay]]", text);
+         strcmp(kind, "delay") != 0 && strcmp(kind, "kill") != 0))
+        sim_broken("KAS_SIM_FAIL=%s: expected FUNCTION:NTH[:CODE[:once|sticky|hang|delay|kill]]",
+                   text);
     kas_sim_fail(function, nth, code, strcmp(kind, "sticky") == 0);
     sim.hangs = strcmp(kind, "hang") == 0;
     sim.delays = strcmp(kind, "delay") == 0;
+    sim.kills = strcmp(kind, "kill") == 0;
 }
 
 static void read_environment(void)
@@ -119,6 +122,8 @@ static int plant(const char *name, int fitting)
         return 0;
     sim.happened = true;
     snprintf(sim.failed_in, sizeof sim.failed_in, "%s%s", sim_capturing() ? "captured " : "", name);
+    if (sim.kills)
+        raise(SIGKILL);
     while (sim.hangs) /* until the process is killed */
         pause();
     if (sim.delays) {
@@ -172,7 +177,7 @@ void kas_sim_fail(const char *function, int nth, int code, bool sticky)
     sim.remaining = function ? nth : 0;
     sim.code = code;
     sim.sticky = sticky;
-    sim.hangs = sim.delays = sim.happened = false;
+    sim.hangs = sim.delays = sim.kills = sim.happened = false;
 }
 
 bool kas_sim_failed(char name[64])

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Ranks that train one network (docs/parallel.md), on the CPU device and on the stand-in for CUDA: the same as one rank
-# with the whole batch, the same bits in every run, resumed and streamed too; and a rank that dies, hangs or fails ends all.
+# with the whole batch, the same bits in every run, resumed and streamed too. rank_faults.sh has ranks that die, hang or fail.
 set -eu
 . tests/e2e/expect.bash
 command -v python3 >/dev/null || { echo "SKIPPED: no python3 to compare weights"; exit 77; }
@@ -104,57 +104,10 @@ cmp "$dir/straight" "$dir/resumed-shard" || fail "a resumed run with --shard-opt
 train resumed4 "${long[@]}" --ranks 4 --checkpoint "$dir/ckpt4" --shard-optimiser
 no_rest "resumed"
 
-# A rank is killed, or hangs, in any phase: all ranks end within the time allowed, and say why.
-three_of() { # pid: a process that ends meanwhile may cut the list short
-    mapfile -t pids < <(children "$1")
-    [ ${#pids[@]} = 3 ]
-}
-ends() { # what rank signal
-    local what=$1 seconds=$SECONDS rank pids=()
-    "$kas" train --net "$dir/net.json" --dataset "$dir/s.h5" --batch 16 --threads 1 --device cpu --ranks 3 --batch 15 --epochs 3000 \
-        --rank-timeout 5 >"$dir/out" 2>"$dir/err" &
-    local pid=$!
-    await "ranks" three_of $pid
-    [ "$what" = starting ] || await "an epoch" grep -q "epoch " "$dir/out"
-    kill "-$3" "${pids[$2 - 1]}"
-    (sleep 60; kill -KILL $pid "${pids[@]}" 2>/dev/null) & # the end of a group that does not end
-    local guard=$!
-    rc=0; wait $pid || rc=$?
-    kill $guard 2>/dev/null
-    [ $rc != 0 ] && [ $rc != 75 ] && [ $rc != 137 ] || { cat "$dir/err"; fail "$what, $3: exit code $rc"; }
-    [ $((SECONDS - seconds)) -le 60 ] || fail "$what, $3: took $((SECONDS - seconds)) s"
-    for rank in "${pids[@]}"; do ended $rank || fail "$what, $3: rank $rank still runs"; done
-    grep -q "rank" "$dir/err" || { cat "$dir/err"; fail "$what, $3: no reason"; }
-    no_rest "$what"
-}
-ends starting 2 KILL
-ends training 1 KILL
-ends training 3 KILL
-for again in 1 2; do ends training 2 STOP; done # in any of the exchanges of a step
-
 # What cannot be.
 expect 2 'cannot be shared by 3 ranks' "$kas" train --net "$dir/net.json" --dataset "$dir/s.h5" --device cpu --ranks 3 --batch 16
 expect 2 'add --device cpu or --device cuda' "$kas" train --net "$dir/net.json" --dataset "$dir/s.h5" --ranks 2 --batch 16
 expect 2 'one rank has the whole state' "$kas" train --net "$dir/net.json" --dataset "$dir/s.h5" --device cpu --shard-optimiser
 expect 2 'as many GPUs as ranks' "$kas" train --net "$dir/net.json" --dataset "$dir/s.h5" --device cuda:0,1 --ranks 4 --batch 16
 
-# One call of NCCL fails, hangs or is late on one rank.
-[ "$devices" = "cpu cuda" ] || { echo "ok: ranks"; exit 0; }
-planted() { # exit-code call:nth:code:kind [seconds]: the time allowed, which is short where nothing else ends the ranks
-    rm -f "$dir/once"
-    rc=0
-    KAS_SIM_FAIL=$2 KAS_SIM_FAIL_ONCE=$dir/once train planted --device cuda --ranks 2 --epochs 1 --rank-timeout ${3:-100} >/dev/null || rc=$?
-    [ $rc = "$1" ] || { cat "$dir/planted.err"; fail "$2: exit code $rc"; }
-    [ -e "$dir/once" ] || { cat "$dir/planted.err"; fail "$2: the call was never made"; }
-    no_rest "$2"
-}
-planted 5 ncclGetUniqueId:1:0:once 5
-planted 5 ncclCommInitRankConfig:1:0:once 5
-planted 5 ncclAllReduce:9:0:once
-planted 5 ncclAllGather:2:0:once
-planted 5 ncclCommGetAsyncError:12:6:once
-planted 5 ncclCommGetAsyncError:12:7:once 5 # an exchange that NCCL is busy with for ever
-[ "$(grep 'error:' "$dir/planted.err" | grep -vc 'failed first')" = 2 ] || { cat "$dir/planted.err"; fail "a rank had to be killed"; } # both say why
-planted 0 ncclAllReduce:3:300:delay
-planted 5 ncclAllReduce:9:0:hang 5
 echo "ok: ranks"

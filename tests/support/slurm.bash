@@ -46,7 +46,7 @@ slurm_idle() { [ "$(sinfo -h -N -p low -t idle -o %N 2>/dev/null | wc -l)" = 2 ]
 slurm_stop() { # folder: jobs and daemons
     local file
     scancel --user "$(id -un)" 2>/dev/null
-    for _ in $(seq 100); do [ -n "$(squeue -h 2>/dev/null)" ] || break; sleep 0.2; done
+    for _ in $(seq 300); do [ -n "$(squeue -h 2>/dev/null)" ] || break; sleep 0.2; done # Slurm kills after 30 s
     for file in "$1"/slurmd-*.pid "$1/slurmctld.pid" "$1/munged.pid"; do
         [ ! -e "$file" ] || kill "$(cat "$file")" 2>/dev/null
     done

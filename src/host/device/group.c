@@ -109,14 +109,19 @@ static void give_up(int number)
     _exit(KAS_DEVICE);
 }
 
+static void give_up_after(unsigned seconds)
+{
+    const struct sigaction action = {.sa_handler = give_up};
+    sigaction(SIGALRM, &action, NULL);
+    alarm(seconds);
+}
+
 /* Ends the group on this rank for the reason that kas_error gives. */
 static void end(kas_group *g)
 {
-    const struct sigaction action = {.sa_handler = give_up};
     char reason[sizeof g->message];
     snprintf(reason, sizeof reason, "%s", kas_error());
-    sigaction(SIGALRM, &action, NULL);
-    alarm(GRACE_SECONDS);
+    give_up_after(GRACE_SECONDS);
     pthread_mutex_lock(&g->lock);
     snprintf(g->message, sizeof g->message, "%s", reason);
     g->failed = true;
@@ -218,10 +223,11 @@ void kas_group_close(kas_group *g)
     g->closing = true;
     if (g->watched)
         pthread_join(g->watcher, NULL);
-    if (g->link)
+    if (g->link) { /* other ranks may be gone, and NCCL waits for them */
+        give_up_after(GRACE_SECONDS);
         g->device->backend->group->leave(g);
-    if (g->failed)
         alarm(0);
+    }
     pthread_mutex_destroy(&g->lock);
     free(g);
 }

@@ -83,7 +83,7 @@ typedef struct crew {
     bool ended[KAS_MAX_DEVICES];
     int running, first; /* the first rank that failed; -1 = none */
     int status;         /* its status, as of waitpid */
-    double failed;      /* when */
+    double deadline;    /* when the others are killed; 0 = no rank has ended */
     bool told;          /* the ranks know of the signal */
 } crew;
 
@@ -107,10 +107,12 @@ static void reap(crew *c, int rank)
     const int status = kas_process_reap(&c->process[rank], 0);
     c->ended[rank] = true;
     c->running--;
+    if (!c->deadline)
+        c->deadline = kas_monotonic() + c->o->timeout;
     if (status != 0 && c->first < 0) {
         c->first = rank;
         c->status = status;
-        c->failed = kas_monotonic();
+        c->deadline = kas_monotonic() + GRACE_SECONDS;
     }
 }
 
@@ -124,6 +126,15 @@ static void tell(crew *c)
     c->told = true;
 }
 
+static void kill_the_rest(crew *c)
+{
+    for (int rank = 0; rank < c->o->ranks; rank++)
+        if (!c->ended[rank]) {
+            kas_warn("rank %d of %d does not end, and is killed", rank, c->o->ranks);
+            reap(c, rank); /* kills it */
+        }
+}
+
 static void watch(crew *c)
 {
     const struct timespec pause = {0, 20000000};
@@ -133,10 +144,8 @@ static void watch(crew *c)
                 reap(c, rank);
         if (kas_interrupted() && !c->told)
             tell(c);
-        if (c->first >= 0 && kas_monotonic() - c->failed > GRACE_SECONDS)
-            for (int rank = 0; rank < c->o->ranks; rank++)
-                if (!c->ended[rank])
-                    kas_process_kill(&c->process[rank]);
+        if (c->deadline && c->running > 0 && kas_monotonic() > c->deadline)
+            kill_the_rest(c);
         nanosleep(&pause, NULL);
     }
 }
