@@ -29,6 +29,7 @@ epochs() { [ "$(figures "$1" | wc -l)" -ge "$2" ]; } # folder at-least
 # file that a rank was writing when it was killed.
 failed() { # case pid ranks' pids...
     local at=$dir/$1 rc=0 rank
+    await "$1: the end" ended "$2"
     wait "$2" || rc=$?
     [ $rc = 1 ] || [ $rc = 5 ] || { cat "$at/err"; fail "$1: exit code $rc"; }
     shift 2
