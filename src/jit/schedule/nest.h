@@ -54,6 +54,8 @@ kas_status kas_nest_place_lanes(kas_ir *ir, kas_nest *nest, bool keeps);
 kas_status kas_nest_place_width(kas_ir *ir, kas_nest *nest);
 kas_status kas_nest_place_loops(kas_ir *ir, kas_nest *nest, double work, int rows, int64_t count);
 kas_status kas_nest_place_reductions(kas_ir *ir, kas_nest *nest);
+/* Predicts the seconds of a launch on a GPU, and what it must take to move its bytes (ways.c). */
+kas_status kas_nest_price(const kas_ir *ir, const kas_nest *nest, double *seconds, double *least);
 /* On a GPU, where a placement leaves the launch far from what its bytes take, looks for a faster one
  * of the open nest (ways.c). */
 kas_status kas_nest_improve(kas_ir *ir, const kas_nest *open, bool keeps, double work,

@@ -16,8 +16,7 @@ static const double cores = 132, clock_rate = 1.83e9, core_lanes = 128, warp = 3
 /* Steps of a core for each count (kas_effort). */
 static const double load_cost = 2, gather_cost = 0.25, single_cost = 0.1;
 
-/* Predicts the seconds of a launch, and what it must take to move its bytes. */
-static kas_status price(const kas_ir *ir, const kas_nest *nest, double *seconds, double *least)
+kas_status kas_nest_price(const kas_ir *ir, const kas_nest *nest, double *seconds, double *least)
 {
     kas_effort e;
     double flops, bytes;
@@ -175,7 +174,7 @@ static kas_status try_way(search *s, const way *w)
         return s->ir->status;
     KAS_TRY(status);
     KAS_TRY(s->ir->status);
-    KAS_TRY(price(s->ir, &nest, &seconds, &least));
+    KAS_TRY(kas_nest_price(s->ir, &nest, &seconds, &least));
     if (seconds >= better * s->seconds)
         return KAS_OK;
     s->seconds = seconds;
@@ -343,7 +342,7 @@ static kas_status add_choice(void *context, kas_nest trial)
     s->choice[i] = s->usual[i] = trial;
     KAS_TRY(kas_nest_place(s->ir, &s->usual[i], s->keeps, s->work));
     KAS_TRY(s->ir->status);
-    return price(s->ir, &s->usual[i], &s->price[i], &least);
+    return kas_nest_price(s->ir, &s->usual[i], &s->price[i], &least);
 }
 
 static kas_status improve(search *s, const kas_nest *open, kas_nest *nest, double seconds)
@@ -372,7 +371,7 @@ kas_status kas_nest_improve(kas_ir *ir, const kas_nest *open, bool keeps, double
     if (ir->cpu || nest->lane < 0)
         return KAS_OK;
     KAS_TRY(ir->status);
-    KAS_TRY(price(ir, nest, &seconds, &least));
+    KAS_TRY(kas_nest_price(ir, nest, &seconds, &least));
     if (seconds < far * least || seconds < too_short)
         return KAS_OK;
     search *s = malloc(sizeof *s);
