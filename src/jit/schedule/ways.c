@@ -1,5 +1,5 @@
 /* Other ways to place a kernel on a GPU, where the usual rules leave a launch far from what its bytes
- * take: from the best choices of lanes on, one thing is changed at a time (virtual threads, the rows
+ * take: from the best choice of lanes on, one thing is changed at a time (virtual threads, the rows
  * of a block, its lanes, what is staged in shared memory), and what is faster is kept.
  *
  * What a launch costs are the same counts as for predictions (host/predict/gpu.c) with the numbers
@@ -49,7 +49,6 @@ kas_status kas_nest_price(const kas_ir *ir, const kas_nest *nest, double *second
 enum {
     WARP = 32,
     CHOICES = 16,     /* most choices of lanes that are compared */
-    CLIMBED = 2,      /* of them those from which a search begins */
     MOST_VIRTUAL = 8, /* turns of virtual threads */
     MOST_ROWS = 64,   /* turns of the rows of a block, beside all of them */
     LEAST_LANES = 32, /* of a block */
@@ -79,7 +78,7 @@ typedef struct search {
     double work; /* turns of the longest reduction */
     kas_nest choice[CHOICES];
     kas_nest usual[CHOICES]; /* each, placed by the usual rules */
-    double price[CHOICES];   /* of that; of those from which a search began: infinite */
+    double price[CHOICES];   /* of that */
     int choices;
     way at;         /* where the search is */
     double seconds; /* there */
@@ -349,18 +348,13 @@ static kas_status improve(search *s, const kas_nest *open, kas_nest *nest, doubl
 {
     KAS_TRY(open->row ? add_choice(s, *open)
                       : kas_nest_each_lane(s->ir, open, s->keeps, add_choice, s));
-    for (int i = 0; i < CLIMBED && i < s->choices; i++) {
-        int next = 0;
-        for (int k = 1; k < s->choices; k++)
-            if (s->price[k] < s->price[next])
-                next = k;
-        KAS_TRY(climb(s, next));
-        s->price[next] = HUGE_VAL; /* it had its turn */
-        if (s->seconds >= worth * seconds)
-            continue;
-        seconds = s->seconds;
+    int least = 0;
+    for (int i = 1; i < s->choices; i++)
+        if (s->price[i] < s->price[least])
+            least = i;
+    KAS_TRY(climb(s, least));
+    if (s->seconds < worth * seconds)
         *nest = s->best;
-    }
     return KAS_OK;
 }
 
