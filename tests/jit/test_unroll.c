@@ -12,7 +12,7 @@
 #include "jit/emit/emit.h"
 #include "support/schedule.h"
 
-enum { IMAGE = 16 };
+enum { IMAGE = 12 }; /* a size at which the search of placements (ways.c) leaves the usual one */
 
 /* y[h,w,c] = sum over a `window` x `window` window of x[h + i, w + j, c * apart] * f[i, j, c]. */
 static void emit_window(int64_t window, int64_t apart, int64_t channels, kas_buf *text)
