@@ -205,8 +205,6 @@ static void test_refused(void **state)
     algorithm_1(&open);
     for (size_t i = 0; i < sizeof of_algorithm_1 / sizeof *of_algorithm_1; i++)
         assert_refused(&open, of_algorithm_1[i][0], of_algorithm_1[i][1]);
-    ir.cpu = false;
-    ir.cpu = true;
     assert_refused(&open, "lane d2\nprefetch r0\n", "dependence C -> S2: on a CPU");
     ir.cpu = false;
     assert_refused(&open, "lane d2\nstage d1 4\n", "all loops of the nest have their place before");

@@ -116,12 +116,45 @@ static void test_boxes(void **state)
                    "all must have the same number of rows");
 }
 
+/* What forbids `rfactor` and `prefetch` beside dependences: memory, and on which loops boxes are. */
+static void test_refused(void **state)
+{
+    (void)state;
+    enum { PARTS = 27, LANES = 91, SUMS = 5 }; /* 49140 bytes of 49152, but for their alignment */
+    static const char staged[] =
+        "split r0 64\nlane d0\naround r0/64\nstage r0%64 64\nprefetch r0%64\n";
+    kas_nest open;
+    const int x = tensor(KAS_TENSOR_EXTERN, 2, (const int64_t[]){PARTS, LANES}),
+              y = tensor(KAS_TENSOR_DEF, 1, (const int64_t[]){LANES}),
+              z = tensor(KAS_TENSOR_EXTERN, 2, (const int64_t[]){128, 256}),
+              u = tensor(KAS_TENSOR_DEF, 1, (const int64_t[]){128}), k = kas_ir_var(&ir, PARTS),
+              r = kas_ir_var(&ir, 256), around = kas_ir_var(&ir, 4);
+    const kas_ix idx[2] = {var(k), var(ir.tensor[y].var[0])},
+                 apart[2] = {var(ir.tensor[u].var[0]), var(r)};
+    kas_ex e = sum(k, load(x, idx));
+    ir.cpu = false;
+    for (int i = 1; i < SUMS; i++)
+        e = product(e, sum(k, product(kas_ex_const(&ir, 1 + i), load(x, idx))));
+    OK(kas_nest_open(&ir, y, e, &open));
+    assert_refused(&open, "lane d0\nrfactor r0\n", "do not fit into 48 KB");
+    OK(kas_nest_open(&ir, u, sum(r, load(z, apart)), &open));
+    assert_refused(&open, staged, "two arrays do not fit");
+    ir.tensor[z].dtype = KAS_BF16;
+    assert_refused(&open, staged, "16-bit elements");
+    ir.tensor[z].dtype = KAS_F32;
+    OK(kas_nest_open(&ir, u, sum(around, sum(r, load(z, apart))), &open));
+    assert_refused(&open,
+                   "lane d0\nlanes 32\nblock lanes x\naround r1\nstage r1 256\nprefetch r1\n",
+                   "no reduction stands right around it");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_parts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_predicted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_boxes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

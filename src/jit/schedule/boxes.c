@@ -22,14 +22,7 @@
 
 #include "jit/schedule/nest.h"
 
-enum {
-    WARP = 32,
-    BANKS = 32,
-    SECTOR_BYTES = 32,
-    SHARED_BYTES = 48 * 1024, /* of a block, without asking for more */
-    MOST_PARTS = 16,
-    PADS = 5
-};
+enum { WARP = 32, BANKS = 32, SECTOR_BYTES = 32, MOST_PARTS = 16, PADS = 5 };
 
 /* A term of an index that changes within the block. */
 typedef struct part {
@@ -367,9 +360,10 @@ static void see_load(void *context, kas_ex e, const kas_ex_node *node)
     kas_shared_box *box = &n->box[n->boxes];
     *box = (kas_shared_box){.load = e};
     choose_steps(b, box);
-    if (b->bytes + 4 * box->elements > SHARED_BYTES)
+    const int64_t bytes = kas_block_array_bytes(box->elements);
+    if (b->bytes + bytes > KAS_BLOCK_BYTES)
         return;
-    b->bytes += 4 * box->elements;
+    b->bytes += bytes;
     set_box(b, node->ix, box);
     n->boxes++;
 }

@@ -29,6 +29,14 @@ kas_status kas_nest_rfactor(kas_ir *ir, kas_nest *nest, kas_step step);
 /* Computes the threads of a block from its lanes and rows. */
 void kas_nest_set_threads(kas_nest *nest);
 
+/* Bytes of shared memory that a GPU's block has without asking for more, and those that an array of
+ * floats takes of them: each begins at a multiple of 16 bytes (KAS_SHARED of prelude.h). */
+enum { KAS_BLOCK_BYTES = 48 * 1024 };
+static inline int64_t kas_block_array_bytes(int64_t elements)
+{
+    return (elements + 3) / 4 * 16;
+}
+
 /* Splits loops and reductions as long as that removes divisions. */
 kas_status kas_nest_split(kas_ir *ir, kas_nest *nest);
 /* Merges neighbouring loops that every index walks as one loop. */

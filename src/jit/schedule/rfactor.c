@@ -2,8 +2,6 @@
  * with a sum of its own in shared memory. */
 #include "jit/schedule/nest.h"
 
-enum { SHARED_BYTES = 48 * 1024 }; /* of a block, as in boxes.c */
-
 typedef struct factoring {
     const kas_ir *ir;
     const kas_nest *nest;
@@ -53,7 +51,7 @@ static const char *why_not(const kas_ir *ir, const kas_nest *nest, int id, const
         return "the rows of a block are a loop already";
     if (nest->row || nest->column >= 0 || nest->inner >= 0)
         return "the lanes are a row or a column, or hold a loop";
-    return 4 * f->sums * ir->var_size[f->var] * nest->lanes > SHARED_BYTES
+    return f->sums * kas_block_array_bytes(ir->var_size[f->var] * nest->lanes) > KAS_BLOCK_BYTES
                ? "the parts of a block do not fit into 48 KB of shared memory"
                : NULL;
 }

@@ -67,20 +67,21 @@
  *                      order. L may be `lanes` or `rows`. L must carry no dependence.
  *     unswitch         The lanes are written twice, behind a test of whether all windows lie inside
  *                      the image (inside.c). On a CPU only.
- *
- *     prefetch R       Double buffering of what `stage R n` copies in each turn of the reduction right
- *                      around R: the copy for the next turn is under way while lanes read this one.
+ *     prefetch R       Double buffering of what `stage R n` copies in each turn of the reduction
+ *                      right around R: the copy for the next turn is under way while lanes read
+ *                      this one.
  *                      Copies are instances of a statement C of their own, C -> S2 within a turn
- *                      and S2 -> C of the next one; two arrays leave only the second behind the
- *                      other array's turn. On a GPU only: a CPU's thread copies and reads in turn.
+ *                      and S2 -> C of the next one. With two arrays, a copy waits only for those
+ *                      who read the same array, one turn before. On a GPU only: a CPU's thread
+ *                      copies and reads in turn.
  *
  * From `lane` on, steps come in the order in which they are listed here, a loop's unroll beside
- * vthread, rfactor beside rows, serial beside block, and a GPU's stage and prefetch last: what shares a block cannot be split any more.
- * How far a GPU
- * unrolls loops (emit/unroll.c), which values stay in registers between the loops of a row
- * (emit/emit_kept.h) and what lanes pick (picks.c) follow from the nest and are no steps. A
- * reduction is also split over launches, when a kernel is lowered (lower/reduce.c); its parts are
- * then a tensor, which has a kernel and a schedule of its own. */
+ * vthread, rfactor beside rows, serial beside block, and a GPU's stage and prefetch last: what
+ * shares a block cannot be split any more. How far a GPU unrolls loops (emit/unroll.c), which values
+ * stay in registers between the loops of a row (emit/emit_kept.h) and what lanes pick (picks.c)
+ * follow from the nest and are no steps. A reduction is also split over launches, when a kernel is
+ * lowered (lower/reduce.c); its parts are then a tensor, which has a kernel and a schedule of its
+ * own. */
 #ifndef KAS_JIT_SCHEDULE_SEQUENCE_H
 #define KAS_JIT_SCHEDULE_SEQUENCE_H
 

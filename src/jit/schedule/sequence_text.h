@@ -11,8 +11,9 @@
  *
  * Loops of activations are called n, h, w, q, p (the instance) and c0, c1, ...; those of other
  * tensors d0, d1, ...; a row or a column is `row` or `column`, and `row_block` counts the rows of a
- * pixel. Reductions are r0, r1, ..., outer ones first. The comment also says which loops count parts
- * of a sum that lowering split (lower/reduce.c); another kernel adds them up. Steps make the names L/n, L%n and A*B.
+ * pixel. Reductions are r0, r1, ..., outer ones first. Steps make the names L/n, L%n and A*B. The
+ * comment also says which loops count parts of a sum that lowering split (lower/reduce.c); another
+ * kernel adds them up.
  * Internal to schedule, but for kas_schedule_print. */
 #ifndef KAS_JIT_SCHEDULE_SEQUENCE_TEXT_H
 #define KAS_JIT_SCHEDULE_SEQUENCE_TEXT_H

@@ -1,11 +1,10 @@
-/* Takes the steps `stage` and `prefetch` (sequence.h): tiles on a CPU (tiles.c), boxes in shared memory on a GPU
- * (boxes.c). */
+/* Takes the steps `stage` and `prefetch` (sequence.h): tiles on a CPU (tiles.c), boxes in shared
+ * memory on a GPU (boxes.c). */
 #include "jit/schedule/nest.h"
 
 enum {
-    TILE_LANES = 8,          /* fewest; kas_tile_fill transposes as many */
-    TILE_TURNS = 64,         /* KAS_TILE_TURNS of tile.h */
-    SHARED_BYTES = 48 * 1024 /* of a block, as in boxes.c */
+    TILE_LANES = 8, /* fewest; kas_tile_fill transposes as many */
+    TILE_TURNS = 64 /* KAS_TILE_TURNS of tile.h */
 };
 
 /* Returns why the loop of a step cannot be that of boxes in shared memory, or NULL. */
@@ -99,7 +98,8 @@ static void see_around(void *context, kas_ex e, const kas_ex_node *node)
     if (node->kind != KAS_EX_REDUCE || kas_nest_state_of(a->nest, node) == KAS_LOOP_UNROLLED)
         return;
     const kas_ex_node *body = kas_ex_get(a->ir, node->a[0]);
-    if (body->kind != KAS_EX_REDUCE || body->fn != node->fn || body->var != a->nest->boxed)
+    if (body->kind != KAS_EX_REDUCE || body->fn != node->fn || body->var != a->nest->boxed ||
+        kas_nest_state_of(a->nest, body) == KAS_LOOP_AROUND) /* it runs by itself, in front */
         return;
     a->found += a->found == 0 || a->var != node->var;
     a->var = node->var;
@@ -111,8 +111,7 @@ static const char *why_not_ahead(const kas_ir *ir, const kas_nest *nest, int var
     int64_t bytes = 0;
     if (ir->cpu)
         return "dependence C -> S2: on a CPU the thread that reads a tile fills it, and does "
-               "nothing "
-               "else meanwhile";
+               "nothing else meanwhile";
     if (nest->boxes == 0 || nest->boxed != var)
         return "this reduction's turns are not staged";
     if (nest->ahead >= 0)
@@ -122,13 +121,12 @@ static const char *why_not_ahead(const kas_ir *ir, const kas_nest *nest, int var
                "split it first";
     for (int i = 0; i < nest->boxes; i++) {
         const kas_ex_node *load = kas_ex_get(ir, nest->box[i].load);
-        bytes += 2 * 4 * nest->box[i].elements;
+        bytes += kas_block_array_bytes(2 * nest->box[i].elements);
         if (ir->tensor[load->tensor].dtype != KAS_F32)
             return "dependence C -> S2: 16-bit elements are converted while they are copied, so "
-                   "the "
-                   "threads wait for them";
+                   "the threads wait for them";
     }
-    return bytes > SHARED_BYTES ? "two arrays do not fit into 48 KB of shared memory" : NULL;
+    return bytes > KAS_BLOCK_BYTES ? "two arrays do not fit into 48 KB of shared memory" : NULL;
 }
 
 kas_status kas_nest_prefetch(kas_ir *ir, kas_nest *nest, kas_step step)
