@@ -1,5 +1,5 @@
-/* Rewrites of a kernel's loops, which schedule.c applies before it places them.
- * Internal to schedule. */
+/* What the files of this folder share: steps, rewrites of a kernel's loops, the default's rules for
+ * lanes and placements, and what a launch is predicted to take. Internal to schedule. */
 #ifndef KAS_JIT_SCHEDULE_NEST_H
 #define KAS_JIT_SCHEDULE_NEST_H
 
@@ -20,9 +20,8 @@ int kas_nest_place_in(const kas_nest *nest, int var);
 bool kas_nest_is_placed(const kas_nest *nest, int var);
 /* Returns whether a reduction runs around the lanes, or is thought to. */
 bool kas_nest_runs_around(const kas_ir *ir, const kas_nest *nest, kas_ex e);
-/* Takes the step `stage` on a loop that there is. */
+/* Take the steps `stage` and `prefetch` on a loop that there is (stage.c). */
 kas_status kas_nest_stage(kas_ir *ir, kas_nest *nest, kas_step step);
-/* Takes the step `prefetch` on a loop that there is. */
 kas_status kas_nest_prefetch(kas_ir *ir, kas_nest *nest, kas_step step);
 /* Takes the step `rfactor` on a loop that there is (rfactor.c). */
 kas_status kas_nest_rfactor(kas_ir *ir, kas_nest *nest, kas_step step);
@@ -53,10 +52,11 @@ typedef kas_status kas_lanes_visitor(void *context, kas_nest trial);
 kas_status kas_nest_each_lane(kas_ir *ir, const kas_nest *nest, bool keeps, kas_lanes_visitor *see,
                               void *context);
 
-/* Place a kernel whose lanes are chosen by the usual rules: all of it; the lanes of a block; how many
- * a thread has; the loops, of which turns of `rows` (or of the innermost one where that is -1) share
- * a block, `count` of them or as many as that is worth where it is 0; the reductions that have no
- * place yet. `keeps` as above; `work`: turns of the longest reduction (schedule.c). */
+/* Place a kernel whose lanes are chosen, by the usual rules (schedule.c). `keeps` as above; `work`:
+ * turns of the longest reduction. kas_nest_place does all but the reductions. The others place the
+ * lanes of a block; how many of them a thread has; the loops, of which turns of `rows` (or of the
+ * innermost one where that is -1) share a block, `count` of them or, where it is 0, as many as that
+ * is worth; and the reductions that have no place yet. */
 kas_status kas_nest_place(kas_ir *ir, kas_nest *nest, bool keeps, double work);
 kas_status kas_nest_place_lanes(kas_ir *ir, kas_nest *nest, bool keeps);
 kas_status kas_nest_place_width(kas_ir *ir, kas_nest *nest);
@@ -64,8 +64,9 @@ kas_status kas_nest_place_loops(kas_ir *ir, kas_nest *nest, double work, int row
 kas_status kas_nest_place_reductions(kas_ir *ir, kas_nest *nest);
 /* Predicts the seconds of a launch on a GPU, and what it must take to move its bytes (ways.c). */
 kas_status kas_nest_price(const kas_ir *ir, const kas_nest *nest, double *seconds, double *least);
-/* On a GPU, where a placement leaves the launch far from what its bytes take, looks for a faster one
- * of the open nest (ways.c). */
+/* On a GPU, where the placement `nest` leaves the launch far from what its bytes take, looks for
+ * other placements of the open nest, and puts one that is predicted to be faster in its place
+ * (ways.c). Reductions may still have no place. `keeps` and `work` as above. */
 kas_status kas_nest_improve(kas_ir *ir, const kas_nest *open, bool keeps, double work,
                             kas_nest *nest);
 
@@ -94,8 +95,9 @@ bool kas_nest_split_loop(kas_ir *ir, const kas_nest *nest, int var, int64_t inne
 
 /* On a GPU, cuts a loop along which windows slide and runs its turns inside the lanes (slide.c). */
 kas_status kas_nest_slide(kas_ir *ir, kas_nest *nest);
-/* Cuts a reduction along which a loop's windows slide by more than its own step, x[r + 2 * k], in
- * parts of as many turns: then turns of k share what they load, x[2 * (r / 2 + k) + r % 2]. */
+/* Splits a reduction over several of whose turns a loop's windows step, x[2 * h + k], in parts of as
+ * many: then neighbouring turns of the loop share what they load, x[2 * (h + k / 2) + k % 2]. Does
+ * nothing where there is none; returns KAS_ILLEGAL where it cannot be split. */
 kas_status kas_nest_split_taps(kas_ir *ir, kas_nest *nest, int loop);
 /* Returns how many loads at an index a thread makes for one turn of the taps along which windows do
  * not slide, and how many taps there are along which they do; 1 where no windows slide. */

@@ -66,8 +66,8 @@ typedef struct kas_nest {
     int rows;           /* variable or -1 */
     int64_t block_rows; /* turns of `rows` in a block */
     int factored;       /* reduction whose turns are rows, with sums of their own; or -1 */
-    int64_t parts;      /* its turns */
-    double part_words;  /* of shared memory, in which a block keeps all parts */
+    int64_t parts;      /* its turns; 0 where there is none */
+    double part_words;  /* floats of shared memory, in which a block keeps all parts */
     int serials, serial[KAS_NEST_LOOPS];
     int axis_var[3]; /* what each grid axis counts: a variable or a KAS_AXIS_... */
     unsigned grid[3], block[3];

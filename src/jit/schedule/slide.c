@@ -58,33 +58,34 @@ static int64_t distance(const kas_ir *ir, kas_ix ix, int loop, int tap)
     return d < 0 ? -d : d;
 }
 
-typedef struct dilation {
+/* Over how many taps a loop's windows step from turn to turn; 1 where that is not known. */
+typedef struct striding {
     const kas_ir *ir;
     int loop, tap;
-    int64_t steps;
-} dilation;
+    int64_t stride;
+} striding;
 
-static void see_dilation(void *context, kas_ex e, const kas_ex_node *node)
+static void see_stride(void *context, kas_ex e, const kas_ex_node *node)
 {
-    dilation *d = context;
+    striding *w = context;
     places p = {0};
     (void)e;
-    if (node->kind != KAS_EX_LOAD || d->steps > 1)
+    if (node->kind != KAS_EX_LOAD || w->stride > 1)
         return;
-    find_places(d->ir, node->ix, d->loop, d->tap, &p);
+    find_places(w->ir, node->ix, w->loop, w->tap, &p);
     if (p.sums == 1 && p.of_loop && p.of_tap && p.of_loop % p.of_tap == 0)
-        d->steps = llabs(p.of_loop / p.of_tap);
+        w->stride = llabs(p.of_loop / p.of_tap);
 }
 
 kas_status kas_nest_split_taps(kas_ir *ir, kas_nest *nest, int loop)
 {
     for (int id = nest->opened; id < nest->ids; id++) {
-        dilation d = {.ir = ir, .loop = loop, .tap = nest->var_of[id], .steps = 1};
-        if (nest->state[id] != KAS_LOOP_OPEN || kas_nest_place_in(nest, d.tap) >= 0)
+        striding w = {.ir = ir, .loop = loop, .tap = nest->var_of[id], .stride = 1};
+        if (nest->state[id] != KAS_LOOP_OPEN || kas_nest_place_in(nest, w.tap) >= 0)
             continue;
-        KAS_TRY(kas_ex_visit(ir, nest->value, see_dilation, &d));
-        if (d.steps > 1 && d.steps < ir->var_size[d.tap] && ir->var_size[d.tap] % d.steps == 0)
-            return kas_nest_step_on(ir, nest, KAS_STEP_SPLIT, d.tap, d.steps);
+        KAS_TRY(kas_ex_visit(ir, nest->value, see_stride, &w));
+        if (w.stride > 1 && w.stride < ir->var_size[w.tap] && ir->var_size[w.tap] % w.stride == 0)
+            return kas_nest_step_on(ir, nest, KAS_STEP_SPLIT, w.tap, w.stride);
     }
     return KAS_OK;
 }

@@ -1,6 +1,6 @@
-/* Other ways to place a kernel on a GPU, where the usual rules leave a launch far from what its bytes
- * take: from the best choice of lanes on, one thing is changed at a time (virtual threads, the rows
- * of a block, its lanes, what is staged in shared memory), and what is faster is kept.
+/* Other ways to place a kernel on a GPU, where the usual rules leave a launch far from what its
+ * bytes take: from the best choice of lanes on, one thing is changed at a time (virtual threads, the
+ * rows of a block, its lanes, what is staged in shared memory), and what is faster is kept.
  *
  * What a launch costs are the same counts as for predictions (host/predict/gpu.c) with the numbers
  * of one machine, an H100: only ratios matter, and they differ little from one GPU to the next. */
@@ -120,9 +120,11 @@ static kas_status place_lanes(const search *s, kas_nest *nest, const way *w)
  * as fill its threads, and divide the loop's. */
 static int64_t count_of(const search *s, const way *w, const kas_nest *nest)
 {
-    int64_t threads = (nest->lanes / nest->width + WARP - 1) / WARP * WARP;
-    if (w->count > 0 || w->part < 0 || w->rows < 0)
-        return w->part < 0 || w->count > 0 ? w->count : 1;
+    const int64_t threads = (nest->lanes / nest->width + WARP - 1) / WARP * WARP;
+    if (w->count > 0 || w->part < 0)
+        return w->count;
+    if (w->rows < 0)
+        return 1;
     int64_t count = KAS_MAX_BLOCK / threads;
     while (count > 1 && s->ir->var_size[w->rows] % count)
         count--;
@@ -249,7 +251,7 @@ static kas_status try_lanes(search *s)
 typedef struct turning {
     const kas_ir *ir;
     const kas_nest *nest;
-    uint8_t along[KAS_LOOP_IDS];
+    bool along[KAS_LOOP_IDS]; /* by number of the reduction */
 } turning;
 
 static void see_turned(void *context, kas_ex e, const kas_ex_node *node)
