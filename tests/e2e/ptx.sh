@@ -37,6 +37,7 @@ echo "ok: staged in shared memory"
 
 # The same, with what the next turn reads under way during this one.
 sed 's/^stage r0%8 8$/&\nprefetch r0%8/' "$dir/staged" >"$dir/ahead"
+grep -q '^prefetch' "$dir/ahead" || fail "ahead: nothing was staged as expected"
 ptx "$kas" check kernels/squeeze_excite.json --net resnet20 --input 3x8x8 --device cuda --directions 0 --schedule "$dir/ahead" \
     >"$dir/check" 2>&1 || fail "ahead: $(tail -n 5 "$dir/check")"
 grep -q 'ok, bits as by the default schedules' "$dir/check" || fail "ahead: $(cat "$dir/check")"

@@ -142,6 +142,8 @@ static kas_status place_reduction(const kas_ir *ir, kas_nest *nest, kas_step ste
     KAS_TRY(find_reduction(ir, nest, var_of(nest, step.loop), -1, &r));
     if (nest->state[step.loop] != KAS_LOOP_OPEN)
         return kas_nest_refuse(ir, nest, step, "the reduction has its place already");
+    if (step.kind == KAS_STEP_UNROLL && nest->boxes > 0 && var_of(nest, step.loop) == nest->boxed)
+        return kas_nest_refuse(ir, nest, step, "what its turns read is staged, turn by turn");
     if (step.kind == KAS_STEP_UNROLL && r.turns > MOST_UNROLLED)
         return kas_nest_refuse(ir, nest, step, "at most 64 turns are unrolled; split it first");
     if (step.kind == KAS_STEP_AROUND && r.inside)
