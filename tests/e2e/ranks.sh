@@ -29,8 +29,8 @@ no_rest() { # nothing of a group stays behind
     [ -z "$(ls -d "$TMPDIR"/kas-train-* 2>/dev/null)" ] || fail "$1: the folder of the ranks is still there"
 }
 
-cat >"$dir/compare.py" <<'PY'
-import json, struct, sys
+cat >"$dir/weights.py" <<'PY'
+import json, struct
 def weights(path):
     data = open(path, "rb").read()
     size = struct.unpack("<Q", data[:8])[0]
@@ -38,6 +38,10 @@ def weights(path):
     return {k: struct.unpack(f"<{(v['data_offsets'][1] - v['data_offsets'][0]) // 4}f",
                              data[8 + size + v["data_offsets"][0]:8 + size + v["data_offsets"][1]])
             for k, v in head.items() if k != "__metadata__"}
+PY
+cat >"$dir/compare.py" <<'PY'
+import json, sys
+from weights import weights
 folder, one, other, tolerance = sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4])
 a, b = weights(f"{folder}/{one}"), weights(f"{folder}/{other}")
 assert a.keys() == b.keys()
@@ -67,6 +71,25 @@ for device in $devices; do
     train $device-stream --device $device --ranks 2 --stream
     cmp "$dir/$device-own" "$dir/$device-stream" || fail "$device: a streamed run has other bits"
 done
+
+# After one step the running statistics show the forward pass: with --sync-batch-norm the bits of one rank, where each rank has
+# whole chunks of 128 rows (here 8 images of 4x4 and more).
+"$kas" dataset make shapes -o "$dir/step.h5" --train 18 --test 8 --size 8 --classes 4 >/dev/null
+cat >"$dir/forward.py" <<'PY'
+import sys
+from weights import weights
+one, two = map(weights, sys.argv[1:])
+statistics = [k for k in one if "running" in k]
+print("the same" if len(statistics) == 6 and all(one[k] == two[k] for k in statistics) else "other")
+PY
+for device in $devices; do
+    step=(--device $device --dataset "$dir/step.h5" --epochs 1)
+    train step1 "${step[@]}" --sync-batch-norm
+    train step2 "${step[@]}" --sync-batch-norm --ranks 2
+    train step2-own "${step[@]}" --ranks 2
+    [ "$(python3 "$dir/forward.py" "$dir/step1" "$dir/step2")" = "the same" ] || fail "$device: --sync-batch-norm gives other bits forward"
+    [ "$(python3 "$dir/forward.py" "$dir/step1" "$dir/step2-own")" = other ] || fail "$device: batch norms are synchronised unasked"
+done
 train one-tests --device cpu --test --sync-batch-norm
 train cpu-tests --device cpu --test --sync-batch-norm --ranks 4 # 21 images: the last step has some for two ranks
 figure() { sed -n 's/.*"result".*"test_accuracy":\([0-9.]*\),.*/\1/p' "$dir/$1.json"; }
@@ -92,9 +115,9 @@ train straight "${long[@]}"
 pid=$!
 await "a checkpoint" [ -e "$dir/ckpt" ]
 mapfile -t pids < <(children $pid)
-kill -TERM "${pids[@]}" $pid 2>/dev/null || true # to all of them, as a batch system does; the command passes it on too
+kill -USR1 "${pids[@]}" $pid 2>/dev/null || true # to all of them, as a batch system does; the command passes SIGTERM on too
 rc=0; wait $pid || rc=$?
-[ $rc = 75 ] || [ $rc = 0 ] || { cat "$dir/err"; fail "expected exit code 75 after SIGTERM, got $rc"; }
+[ $rc = 75 ] || [ $rc = 0 ] || { cat "$dir/err"; fail "expected exit code 75 after SIGUSR1, got $rc"; }
 cp "$dir/ckpt" "$dir/ckpt4"
 cp "$dir/ckpt" "$dir/ckpt2"
 train resumed "${long[@]}" --checkpoint "$dir/ckpt"

@@ -1,5 +1,5 @@
-/* SIGINT, SIGTERM and SIGHUP of a long command: the first one asks it to end, the second one ends
- * it at once. */
+/* SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 of a long command: the first one asks it to end, the
+ * same one again ends it at once. */
 #ifndef KAS_CLI_INTERRUPT_H
 #define KAS_CLI_INTERRUPT_H
 
