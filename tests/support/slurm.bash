@@ -2,12 +2,12 @@
 # `high` preempt those of `low`, which get 20 seconds.
 slurm_start() { # folder GPUs of a node
     local at=$1 port=$((20000 + RANDOM % 20000)) name gpu
+    export SLURM_CONF=$at/slurm.conf # before anything can fail: slurm_stop must never speak to a cluster that this machine belongs to
     name=$(hostname -s)
     mkdir -p "$at/state"
     head -c 128 /dev/urandom >"$at/key"
     chmod 400 "$at/key"
     munged --force --socket="$at/munge" --key-file="$at/key" --pid-file="$at/munged.pid" --log-file="$at/munged.log" --seed-file="$at/seed"
-    export SLURM_CONF=$at/slurm.conf
     cat >"$SLURM_CONF" <<CONF
 ClusterName=kas
 SlurmctldHost=$name(127.0.0.1)
@@ -45,7 +45,7 @@ slurm_idle() { [ "$(sinfo -h -N -p low -t idle -o %N 2>/dev/null | wc -l)" = 2 ]
 
 slurm_stop() { # folder: jobs and daemons
     local file
-    scancel --user "$(id -un)" 2>/dev/null
+    [ -e "$SLURM_CONF" ] && scancel --user "$(id -un)" 2>/dev/null
     for _ in $(seq 300); do [ -n "$(squeue -h 2>/dev/null)" ] || break; sleep 0.2; done # Slurm kills after 30 s
     for file in "$1"/slurmd-*.pid "$1/slurmctld.pid" "$1/munged.pid"; do
         [ ! -e "$file" ] || kill "$(cat "$file")" 2>/dev/null
