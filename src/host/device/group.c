@@ -223,8 +223,9 @@ void kas_group_close(kas_group *g)
     g->closing = true;
     if (g->watched)
         pthread_join(g->watcher, NULL);
-    if (g->link) { /* other ranks may be gone, and NCCL waits for them */
-        give_up_after(GRACE_SECONDS);
+    if (g->link) { /* NCCL waits for other ranks, which may be gone, or still write what they have */
+        const bool patient = !g->failed && g->timeout > GRACE_SECONDS;
+        give_up_after(patient ? (unsigned)g->timeout : GRACE_SECONDS);
         g->device->backend->group->leave(g);
         alarm(0);
     }
