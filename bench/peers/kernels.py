@@ -19,8 +19,8 @@ Then they take turns, and the ratio is that of neighbours; a figure is the media
   compile-graph       the same in a CUDA graph, so that the host's time does not count
   max-autotune        torch.compile with mode max-autotune, which makes graphs of its own
   max-autotune-graph  the same code (max-autotune-no-cudagraphs) in one CUDA graph of forward and backward
-  onnx                inference by ONNX Runtime on the CPU
-  tvm                 inference by TVM on the CPU, with its default schedules
+  onnx                inference by ONNX Runtime on the CPU, in fp32
+  tvm                 inference by TVM on the CPU, in fp32, with its default schedules
 
 On a GPU all but eager and max-autotune run by default, and the fastest counts.
 
@@ -47,7 +47,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.path.join(HERE, "..", "..", os.environ.get("BUILD", "build"))
-SETTINGS = ("net", "input", "layer", "batch", "device", "precision", "phase")
+SETTINGS = ("net", "input", "layer", "batch", "device", "precision", "phase", "threads", "tuned")  # rows of others are not resumed
 
 
 class Worker:
@@ -114,7 +114,7 @@ class Run:
 
     def put(self, suite, kernel, found):
         row = {"schema_version": 1, "kind": "bench", "suite": suite, "kernel": os.path.basename(kernel),
-               **{k: getattr(self.args, k) for k in SETTINGS}, "threads": self.args.threads, **found}
+               **{k: getattr(self.args, k) for k in SETTINGS}, **found}
         self.take(row)
         if self.args.resume:
             with open(self.args.resume, "a") as file:
@@ -295,7 +295,7 @@ def options():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--slice", type=float, help="seconds of one turn (default 0.1, on a GPU 0.02)")
     parser.add_argument("--alone", type=int, help="kernels compiled from empty caches (default 0, on a GPU 5)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="kernels compiled at a time (default: all cores)")
+    parser.add_argument("--jobs", type=int, help="kernels compiled at a time (default: all cores, with --tuned 1: tuning takes times)")
     parser.add_argument("--cache", help="folder in which PyTorch's compiled code is kept (default: one that goes)")
     parser.add_argument("--kernel-seconds", type=float, default=240, help="most time of one kernel")
     parser.add_argument("--limit-seconds", type=float, default=1e9)
@@ -305,6 +305,9 @@ def options():
     cpu = args.device == "cpu"
     args.precision = args.precision or ("fp32" if cpu else "bf16")
     args.variants = (args.variants or ("eager" if cpu else "graph,compile,compile-graph,max-autotune-graph")).split(",")
+    if {"onnx", "tvm"} & {*args.variants} and (args.phase, args.device, args.precision) != ("inference", "cpu", "fp32"):
+        parser.error("the variants onnx and tvm need --phase inference, --device cpu and --precision fp32")
+    args.jobs = args.jobs or (1 if args.tuned else os.cpu_count())
     args.slice = args.slice or (0.1 if cpu else 0.02)
     args.alone = (0 if cpu else 5) if args.alone is None else args.alone
     args.size = layer_size(args)
