@@ -7,7 +7,7 @@ COLOURS = ("#9aa5b1", "#8a5fbf", "#1f6fb2", "#2e8b57", "#c23b22")
 
 def draw(path, title, axis, groups, ways):
     """groups: (label, note below it, [(median, first quartile, third quartile) or None for each way]).  A line marks 1."""
-    most = max([bar[0] for _, _, bars in groups for bar in bars if bar], default=1)
+    most = max([1] + [number for _, _, bars in groups for bar in bars if bar for number in bar])
     wide, bar_width = len(groups) * WIDTH, (WIDTH - 14) / len(ways)
     full = max(wide, 110 * len(ways))
 

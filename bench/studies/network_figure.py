@@ -134,29 +134,32 @@ def draw(found, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("work")
-    parser.add_argument("--dataset")
-    parser.add_argument("--nets", default=",".join(PAPER))
-    parser.add_argument("--batch", type=lambda text: [int(part) for part in text.split(",")], default=[1, 32])
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--repeats", type=int, default=21)
-    parser.add_argument("--samples", type=int, default=1000)
-    parser.add_argument("--choose", action="store_true")
-    parser.add_argument("--table", action="store_true")
-    parser.add_argument("--svg")
+    parser.add_argument("work", help="folder for what is found")
+    parser.add_argument("--dataset", help="HDF5 file whose images the search and the Fisher potentials use")
+    parser.add_argument("--nets", default=",".join(PAPER), help="some of these, with commas (default: all)")
+    parser.add_argument("--batch", type=lambda text: [int(part) for part in text.split(",")], default=[1, 32], help="with commas (default 1,32)")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="default: all cores")
+    parser.add_argument("--repeats", type=int, default=21, help="turns of a network and the unmodified one (default 21)")
+    parser.add_argument("--samples", type=int, default=1000, help="networks that BlockSwap draws (default 1000)")
+    parser.add_argument("--choose", action="store_true", help="find the networks, and time nothing")
+    parser.add_argument("--table", action="store_true", help="print what was measured before")
+    parser.add_argument("--svg", metavar="FILE", help="draw the figure too")
     args = parser.parse_args()
+    unknown = set(args.nets.split(",")) - set(PAPER)
+    if unknown:
+        parser.error(f"--nets {','.join(sorted(unknown))}: expected some of {', '.join(PAPER)}")
     args.work = os.path.abspath(args.work)
     os.makedirs(args.work, exist_ok=True)
     if not args.table:
         if not args.dataset:
-            sys.exit("--dataset is needed")
+            parser.error("--dataset is needed")
         files = {net: choose(args, net) for net in args.nets.split(",")}
         if args.choose:
             return
         for net in files:
             measure(args, net, files[net])
-    if not os.path.exists(os.path.join(args.work, "steps.jsonl")):
-        sys.exit(f"{args.work}/steps.jsonl does not exist; measure without --table first")
+    if not known_runs(os.path.join(args.work, "steps.jsonl")):
+        sys.exit(f"{args.work}/steps.jsonl has no measurements; run without --table first")
     found = table(args.work)
     if args.svg:
         draw(found, args.svg)
