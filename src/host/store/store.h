@@ -29,11 +29,11 @@
  * hour does no harm when it wakes. A lease also ends at once when its owner is a process of this
  * machine that no longer exists.
  *
- * Synchronisation: WAL with synchronous=FULL, so that a finished item survives a power cut once
- * kas_store_finish has returned; renewals, epochs and claims of candidates are written with
- * synchronous=NORMAL, because losing them only costs a repetition.  On a network file system, where
- * WAL does not work, the store uses a rollback journal and holds an exclusive lock: one supervisor
- * at a time.
+ * Synchronisation: a commit to a file is in the write-ahead log, which is flushed before
+ * kas_store_finish returns, so that a finished item survives a power cut (docs/store.md). Renewals,
+ * epochs and claims of candidates are not flushed, because losing them only costs a repetition. On a
+ * network file system, where such a log does not work, the store uses a rollback journal and holds
+ * an exclusive lock: one supervisor at a time.
  *
  * A PostgreSQL server commits everything with full durability. When the connection is lost, the
  * store connects again for a minute (KAS_STORE_PATIENCE: seconds) and repeats what it was doing;
