@@ -49,11 +49,12 @@ int fdatasync(int file)
     if (strncmp(name, path, strlen(path)) == 0) {
         flushes++;
         copy(link, "flushed", strrchr(name, '/') + 1);
-        if (other) {
+        kas_store *second = other;
+        other = NULL; /* its own commit comes here too */
+        if (second) {
             bool added;
             other_status = kas_store_add(
-                other, &(kas_work){.kind = KAS_WORK_BASELINE, .kernel = (char *)"{}"}, &added);
-            other = NULL;
+                second, &(kas_work){.kind = KAS_WORK_BASELINE, .kernel = (char *)"{}"}, &added);
         }
     }
     return code;
