@@ -99,6 +99,9 @@ if [ "$devices" = "cpu cuda" ]; then
     grep -q 'added by NCCL [0-9.]* with NCCL_ALGO=Ring, NCCL_PROTO=Simple, NCCL_NVLS_ENABLE=0, synchronised batch norm$' "$dir/cuda2.err" || fail "the settings of NCCL are not told"
     train cuda-named --device cuda:2,0 --sync-batch-norm
     cmp "$dir/cuda2" "$dir/cuda-named" || fail "other GPUs give other bits"
+    KAS_SIM_FAIL=ncclAllReduce:3:300:delay KAS_SIM_FAIL_ONCE=$dir/late train cuda-late --device cuda --ranks 2 --sync-batch-norm
+    [ -e "$dir/late" ] || fail "no rank was late"
+    cmp "$dir/cuda2" "$dir/cuda-late" || fail "a rank that is late changes the bits"
     half=(--device cuda --ranks 2 --precision fp16 --optimiser adamw --clip 1 --ema 0.9)
     train half "${half[@]}" # skipped steps must be the same on all
     train half-shard "${half[@]}" --shard-optimiser
