@@ -6,11 +6,8 @@
 #     KAS_SLURM_TIMES=20 bash tests/e2e/slurm.sh
 set -eu
 . tests/e2e/expect.bash
-for program in slurmctld slurmd munged sbatch; do
-    command -v $program >/dev/null || { echo "SKIPPED: no $program: Slurm is not installed"; exit 77; }
-done
-compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || { echo "SKIPPED: PostgreSQL is not installed"; exit 77; }
 . tests/support/slurm.bash
+compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || { echo "SKIPPED: PostgreSQL is not installed"; exit 77; }
 times=${KAS_SLURM_TIMES:-5}
 every=0.3 # Slurm answers through programs of its own
 chmod 755 "$dir" # the server runs as another user where this one is root
@@ -39,9 +36,7 @@ starts() { cat "task$1.out" 2>/dev/null | grep -c ', 1 worker on cpu,' || true; 
 restarts() { scontrol -o show job "${array}_$1" | sed -n 's/.* Restarts=\([0-9]*\) .*/\1/p'; }
 trains() { [ "$(starts 0)" -ge $i ] && [ "$(starts 1)" -ge $i ] && [ "$(epochs)" -ge $wanted ]; }
 stopped() { [ "$(restarts 0)" -ge $i ] && [ "$(restarts 1)" -ge $i ]; }
-begin_again() { # without this Slurm waits for two minutes; at once would be too early for its credentials
-    scontrol update JobId="${array}_0" StartTime=now+3 && scontrol update JobId="${array}_1" StartTime=now+3
-}
+begin_again() { slurm_begin_again "${array}_0" && slurm_begin_again "${array}_1"; }
 wanted=6
 for ((i = 1; i <= times; i++)); do
     await "epochs before stop $i" trains

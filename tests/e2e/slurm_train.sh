@@ -5,12 +5,9 @@
 # is compared, to the last digit, with the same ranks undisturbed.
 set -eu
 . tests/e2e/expect.bash
-for program in slurmctld slurmd munged sbatch; do
-    command -v $program >/dev/null || { echo "SKIPPED: no $program: Slurm is not installed"; exit 77; }
-done
+. tests/support/slurm.bash
 export KAS_CUDA_PLANS=heuristic KAS_SIM_DEVICES=4 KAS_CUDA_LIBS=${KAS_SIM_LIBRARY:-$PWD/build/tests/libkas_cuda_sim.so}
 [ -f "$KAS_CUDA_LIBS" ] || { echo "SKIPPED: $KAS_CUDA_LIBS is not built (make test builds it)"; exit 77; }
-. tests/support/slurm.bash
 every=0.3 # Slurm answers through programs of its own
 plain=
 trap 'rc=$?; set +e; [ $rc = 0 ] || tail -n 20 "$dir"/*.out; [ -z "$plain" ] || kill $plain 2>/dev/null; slurm_stop "$dir/slurm"; rm -rf "$dir"' EXIT
@@ -33,7 +30,6 @@ figures() { cat "$1" 2>/dev/null | sed -n 's/.*"event":"epoch",\(.*\),"seconds".
 epochs() { figures "$1" | wc -l; }
 further() { [ "$(epochs job.out)" -ge $wanted ]; }
 restarted() { [ "$(scontrol -o show job "$job" | sed -n 's/.* Restarts=\([0-9]*\) .*/\1/p')" -ge $1 ]; }
-begin_again() { scontrol update JobId="$job" StartTime=now+3; } # without this Slurm waits for two minutes
 queued() { squeue -h --name=kas-gpu-train -o %i 2>/dev/null; }
 gone() { left=$(queued) && [ -z "$left" ]; }
 ranks() { mapfile -t pids < <(grep -lsz "^SLURM_JOB_ID=$job\$" /proc/[0-9]*/environ | cut -d / -f 3 | xargs -I {} sh -c 'readlink /proc/{}/exe | grep -qx "'"$kas"'" && echo {}'); }
@@ -49,7 +45,7 @@ for stop in 1 2 3; do
     esac
     await "stop $stop" restarted $stop 2>/dev/null
     wanted=$(($(epochs job.out) + 2))
-    await "the queue after stop $stop" begin_again 2>/dev/null
+    await "the queue after stop $stop" slurm_begin_again "$job" 2>/dev/null
 done
 await "epochs before a rank is killed" further
 four() { ranks && [ ${#pids[@]} = 4 ]; } # for a moment there may be one more, which becomes a compiler

@@ -1,5 +1,9 @@
-# A Slurm cluster of two nodes on this machine, with pretended GPUs, for tests; sourced behind expect.bash. Jobs of the partition
-# `high` preempt those of `low`, which get 20 seconds.
+# A Slurm cluster of two nodes on this machine, with pretended GPUs, for tests; sourced behind expect.bash, and the test is skipped
+# where Slurm is not installed. Jobs of the partition `high` preempt those of `low`, which get 20 seconds.
+for program in slurmctld slurmd munged sbatch; do
+    command -v $program >/dev/null || { echo "SKIPPED: no $program: Slurm is not installed"; exit 77; }
+done
+
 slurm_start() { # folder GPUs of a node
     local at=$1 port=$((20000 + RANDOM % 20000)) name gpu
     export SLURM_CONF=$at/slurm.conf # before anything can fail: slurm_stop must never speak to a cluster that this machine belongs to
@@ -42,6 +46,12 @@ CONF
     await "the nodes of Slurm" slurm_idle
 }
 slurm_idle() { [ "$(sinfo -h -N -p low -t idle -o %N 2>/dev/null | wc -l)" = 2 ]; }
+
+# Slurm lets a requeued job wait for two minutes; at once would be too early for its credentials. On a busy machine it may have begun
+# since it was asked for the last time, and then it cannot be changed any more.
+slurm_begin_again() { # job
+    [ "$(squeue -h -j "$1" -o %T)" = RUNNING ] || scontrol update JobId="$1" StartTime=now+3
+}
 
 slurm_stop() { # folder: jobs and daemons
     local file
