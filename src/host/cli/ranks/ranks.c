@@ -81,7 +81,7 @@ typedef struct crew {
     const kas_cli_ranks *o;
     kas_process process[KAS_MAX_DEVICES];
     bool ended[KAS_MAX_DEVICES];
-    int running, first; /* the first rank that failed; -1 = none */
+    int running, first; /* the first rank that failed, or a signal stopped; -1 = none */
     int status;         /* its status, as of waitpid */
     double deadline;    /* when the others are killed; 0 = no rank has ended */
     bool told;          /* the ranks know of the signal */
@@ -102,6 +102,13 @@ static kas_status start(crew *c, char *const *argv)
     return KAS_OK;
 }
 
+/* A rank that a signal has stopped may end while rank 0 still writes the checkpoint. */
+static bool has_stopped(int status)
+{
+    return WIFEXITED(status) &&
+           (WEXITSTATUS(status) == KAS_PREEMPTED || WEXITSTATUS(status) == KAS_INTERRUPTED);
+}
+
 static void reap(crew *c, int rank)
 {
     const int status = kas_process_reap(&c->process[rank], 0);
@@ -109,10 +116,11 @@ static void reap(crew *c, int rank)
     c->running--;
     if (!c->deadline)
         c->deadline = kas_monotonic() + c->o->timeout;
-    if (status != 0 && c->first < 0) {
+    if (status != 0 && (c->first < 0 || has_stopped(c->status))) {
         c->first = rank;
         c->status = status;
-        c->deadline = kas_monotonic() + GRACE_SECONDS;
+        if (!has_stopped(status))
+            c->deadline = kas_monotonic() + GRACE_SECONDS;
     }
 }
 
@@ -158,7 +166,7 @@ static kas_status result(const crew *c)
         return kas_fail(KAS_FAILURE, "rank %d of %d was ended by signal %d (%s)", c->first,
                         c->o->ranks, WTERMSIG(c->status), strsignal(WTERMSIG(c->status)));
     const kas_status status = (kas_status)WEXITSTATUS(c->status);
-    if (status == KAS_PREEMPTED || status == KAS_INTERRUPTED)
+    if (has_stopped(c->status))
         return kas_fail(status, "%s", ""); /* rank 0 has said how to go on */
     return kas_fail(status, "rank %d of %d failed first", c->first, c->o->ranks);
 }
