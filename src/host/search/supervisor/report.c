@@ -434,16 +434,10 @@ static kas_status check_device(kas_supervisor *s, const char *name)
     kas_study_clear(&study);
     if (same)
         return KAS_OK;
-    if (kas_store_get_place(s->store))
-        return kas_fail(KAS_STORE,
-                        "%s: %s: they would not be comparable; --role train leaves measuring to "
-                        "others",
-                        s->options->study, text);
-    kas_buf note = {0};
-    kas_buf_printf(&note, "%s: they are not comparable, and results are not bit-identical", text);
-    kas_supervisor_emit(s, KAS_EVENT_NOTE, NULL, kas_buf_text(&note));
-    kas_buf_free(&note);
-    return KAS_OK;
+    return kas_fail(KAS_STORE, "%s: %s: they would not be comparable; %s", s->options->study, text,
+                    kas_store_get_place(s->store)
+                        ? "--role train leaves measuring to others"
+                        : "go on there, or begin another study from its kernels (--from)");
 }
 
 static kas_status hear_ready(kas_supervisor *s, kas_worker *worker, const cJSON *message)
