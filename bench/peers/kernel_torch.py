@@ -40,6 +40,7 @@ TOLERANCE = {"y": 1e-4, "dx": 1e-3, "dweight": 1e-3}
 ROUNDED, TIMES_THEIRS = 0.02, 3
 MODES = {"eager": None, "graph": None, "compile": "default", "compile-graph": "default", "max-autotune": "max-autotune",
          "max-autotune-graph": "max-autotune-no-cudagraphs", "onnx": None, "tvm": None}
+REST = 0.3  # seconds between turns
 DEFAULT = "default schedules"  # our own side beside tuned schedules
 
 
@@ -230,12 +231,15 @@ def compare(problem):
 
 
 def take_turns(args, sides):
-    """Each side's seconds in each round, in turns; the first side is ours."""
+    """Each side's seconds in each round, in turns; the first side is ours.  A side's threads go on waiting for work at full speed when
+    its turn is over, those of ONNX Runtime for longest; the next turn begins when they sleep, with a run that does not count."""
     runs, times = {}, {name: [] for name in sides}
     for name, side in sides.items():
         runs[name] = max(1, min(1000, round(args.slice / (side.seconds(2) / 2))))
     for _ in range(args.rounds):
         for name, side in sides.items():
+            time.sleep(REST)
+            side.seconds(1)
             times[name].append(side.seconds(runs[name]) / runs[name])
     return times
 
