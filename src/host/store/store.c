@@ -164,9 +164,16 @@ static kas_status set_journal(kas_store *store)
         KAS_TRY(kas_sql_run(store, NULL, "BEGIN EXCLUSIVE", "")); /* takes the lock, and keeps it */
         KAS_TRY(kas_sql_run(store, NULL, "COMMIT", ""));
     } else {
+        bool logs;
         KAS_TRY(enter_wal(store));
-        KAS_TRY(kas_sql_run(store, NULL, "PRAGMA synchronous = NORMAL", ""));
-        kas_sqlite_flush_commits(store);
+        KAS_TRY(kas_sql_has_row(
+            store, "SELECT 1 FROM pragma_journal_mode WHERE journal_mode = 'wal'", &logs));
+        if (logs) {
+            KAS_TRY(kas_sql_run(store, NULL, "PRAGMA synchronous = NORMAL", ""));
+            kas_sqlite_flush_commits(store);
+        } else { /* no memory is shared there, so SQLite keeps its rollback journal, and says nothing */
+            KAS_TRY(kas_sql_run(store, NULL, "PRAGMA synchronous = FULL", ""));
+        }
     }
     kas_sql_durable(store, true);
     return kas_sql_run(store, NULL, "PRAGMA foreign_keys = ON", "");

@@ -186,11 +186,36 @@ static void the_lock_is_free(void **state)
     kas_store_close(store);
 }
 
+/* Where files cannot share memory there is no log, and SQLite says nothing of it. */
+static void without_a_log(void **state)
+{
+    (void)state;
+    char log[320];
+    assert_int_equal(sqlite3_vfs_register(sqlite3_vfs_find("unix-dotfile"), 1), SQLITE_OK);
+    kas_store *store = open_store();
+    sqlite3_stmt *stmt;
+    assert_int_equal(sqlite3_prepare_v2(store->db, "PRAGMA synchronous", -1, &stmt, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+    assert_int_equal(sqlite3_column_int(stmt, 0), 2); /* FULL: a rollback journal needs it */
+    sqlite3_finalize(stmt);
+    for (int k = 0; k < 3; k++) {
+        add(store, k);
+        const kas_work work = claim(store);
+        finish(store, &work);
+        assert_int_equal(left(), k + 1);
+    }
+    snprintf(log, sizeof log, "%s-wal", path);
+    assert_false(kas_file_exists(log));
+    kas_store_close(store);
+    assert_int_equal(sqlite3_vfs_register(sqlite3_vfs_find("unix"), 1), SQLITE_OK);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, remove_folder)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(every_end_is_left), TEST(some_changes_wait),
-                                       TEST(the_lock_is_free)};
+                                       TEST(the_lock_is_free), TEST(without_a_log)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
