@@ -171,10 +171,14 @@ static kas_status try_way(search *s, const way *w)
     const bool quiet = kas_quiet(true);
     kas_status status = place(s, w, &nest);
     kas_quiet(quiet);
-    if (status == KAS_ILLEGAL)
-        return s->ir->status;
-    KAS_TRY(status);
+    if (s->ir->status == KAS_UNSUPPORTED) { /* an index is too long; it is in no kernel */
+        s->ir->status = KAS_OK;
+        return KAS_OK;
+    }
     KAS_TRY(s->ir->status);
+    if (status == KAS_ILLEGAL || status == KAS_UNSUPPORTED)
+        return KAS_OK;
+    KAS_TRY(status);
     KAS_TRY(kas_nest_price(s->ir, &nest, &seconds, &least));
     if (seconds >= better * s->seconds)
         return KAS_OK;
