@@ -16,7 +16,7 @@ Each is timed in inference, in turns with the unmodified network, which is what 
 fast as that they are, as Markdown, and their parameters and Fisher potentials.  What exists in WORK is not made again.  Nothing else
 should run while it times.
 What differs from the paper: the library's convolutions and our default schedules stand where TVM's tuned code does; the data set is the
-one given, CIFAR-10 there; the paper does not say how far BlockSwap compressed, here it is as far as the search did; and it does not
+one given, CIFAR-10 there; the paper does not say how far BlockSwap compressed, here its network may be no larger than the search's; and it does not
 say how many of the layers one of its configurations changes (docs/search.md says what ours does).
 """
 import argparse

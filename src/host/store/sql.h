@@ -96,8 +96,8 @@ kas_status kas_sql_run_values(kas_store *store, int *changed, const char *sql, c
 /* Returns whether a query without parameters has a row. */
 kas_status kas_sql_has_row(kas_store *store, const char *sql, bool *has);
 
-/* Says whether later commits are flushed before they return. Those on a server and on a network file
- * system always are. */
+/* Says whether later commits are flushed before they return. Those on a server, and in a file that
+ * has no write-ahead log, always are. */
 void kas_sql_durable(kas_store *store, bool full);
 
 /* Runs the call `body` in a transaction in which no other process writes; `status`, a variable,
