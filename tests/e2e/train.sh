@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# kas-gpu train and net on the command line: a run stopped by a signal and continued ends with the same bits, a kernel
-# trains, weights go out and come in, and what does not fit is refused.
+# kas-gpu train and net on the command line: a run stopped by a signal and continued ends with the same bits, --until ends one, a
+# kernel trains, weights go out and come in, and what does not fit is refused.
 set -eu
 . tests/e2e/expect.bash
 
@@ -12,6 +12,13 @@ expect 3 'known are: ' "$kas" net show resnet21
 expect 0 'images' "$kas" dataset make shapes -o "$dir/s.h5" --train 160 --test 40 --size 8 --classes 4
 args=(--net resnet20 --dataset "$dir/s.h5" --device cpu --threads 1 --batch 16)
 train() { "$kas" train "${args[@]}" "$@"; }
+
+# With --until a run ends at that time, while the others here go on, and none begins in the last half minute before it.
+expect 75 'does not begin in the last 30 s before --until' train --checkpoint "$dir/none" --until $(($(date +%s) + 20))
+expect 2 '--until needs --checkpoint' train --until $(($(date +%s) + 60))
+until=$(($(date +%s) + 33))
+train --epochs 100000 --checkpoint "$dir/late" --until $until >"$dir/late.out" 2>"$dir/late.err" &
+late=$!
 
 expect 0 '"event":"result"' train --epochs 2 --json
 [ "$(grep -c '"event":"epoch"' "$dir/out")" = 2 ] || fail "one line an epoch"
@@ -61,4 +68,9 @@ expect 2 '--epochs: expected an integer' train --epochs 0
 expect 3 'smaller batch' train --batch 1000
 expect 3 'nothing.h5' "$kas" train --net resnet20 --dataset "$dir/nothing.h5"
 expect 3 'nothing.json' train --kernel "$dir/nothing.json"
+
+rc=0; wait $late || rc=$?
+over=$(($(date +%s) - until))
+[ $rc = 75 ] && [ $over -ge 0 ] && [ -s "$dir/late" ] || { cat "$dir/late.err"; fail "--until: exit code $rc, $over s after the time"; }
+grep '^to go on: kas-gpu train ' "$dir/late.err" | grep -qv -- --until || { cat "$dir/late.err"; fail "the command that continues"; }
 echo "ok: net and train"

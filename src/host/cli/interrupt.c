@@ -3,7 +3,10 @@
 #include <signal.h>
 #include <stddef.h>
 
+#include "host/core/clock.h"
+
 static volatile sig_atomic_t first;
+static double end; /* seconds since 1970; 0 = never */
 
 static void on_signal(int number)
 {
@@ -29,9 +32,14 @@ void kas_interrupt_watch_all(void)
     watch(0);
 }
 
+void kas_interrupt_at(double until)
+{
+    end = until;
+}
+
 bool kas_interrupted(void)
 {
-    return first != 0;
+    return first != 0 || kas_seconds_until(end) <= 0;
 }
 
 kas_status kas_interrupt_status(void)

@@ -9,9 +9,11 @@ void kas_interrupt_watch(void);
 /* The same, but no number of signals ends the process: for one whose parent passes signals on,
  * since a batch system sends each of them to both. */
 void kas_interrupt_watch_all(void);
-/* Returns whether a signal has come. */
+/* From this time on (seconds since 1970; 0 = never) it is as if a SIGTERM had come. */
+void kas_interrupt_at(double until);
+/* Returns whether a signal or that time has come. */
 bool kas_interrupted(void);
-/* Returns KAS_INTERRUPTED for a SIGINT and KAS_PREEMPTED for another signal, without a message. */
+/* Returns KAS_INTERRUPTED for a SIGINT and else KAS_PREEMPTED, without a message. */
 kas_status kas_interrupt_status(void);
 
 #endif

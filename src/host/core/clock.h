@@ -1,7 +1,9 @@
-/* Clocks for measuring durations: seconds from an arbitrary start that never go backward. */
+/* Clocks for measuring durations: seconds from an arbitrary start that never go backward. And the
+ * time that a command has before it must have ended (--until). */
 #ifndef KAS_CORE_CLOCK_H
 #define KAS_CORE_CLOCK_H
 
+#include <math.h>
 #include <time.h>
 
 /* Returns the wall-clock time in seconds. */
@@ -19,6 +21,18 @@ static inline double kas_processor_seconds(void)
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* A command begins no work in the last seconds before --until, because it could not save any of it.
+ * So many they are while nobody knows how long the work needs to its first checkpoint. */
+enum { KAS_UNTIL_LEAST = 30 };
+
+/* Returns the seconds until a time of day, in seconds since 1970; 0 stands for never. */
+static inline double kas_seconds_until(double when)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return when > 0 ? when - ((double)t.tv_sec + 1e-9 * (double)t.tv_nsec) : INFINITY;
 }
 
 #endif

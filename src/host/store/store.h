@@ -372,6 +372,10 @@ typedef struct kas_store_mark {
  * the next call reads all of them. Nothing may point into the list. */
 kas_status kas_store_refresh(kas_store *store, kas_store_mark *mark, kas_work **out, int *count);
 
+/* Finds the mean time from the beginning of an item to the end of its first epoch, or to its own end
+ * where it has none, of those that ended well and were begun once; 0 when there are none. */
+kas_status kas_store_mean_start(kas_store *store, double *seconds);
+
 /* Lists the epochs of an item, in order; the caller frees the list with free(). */
 kas_status kas_store_epochs(kas_store *store, int64_t id, kas_epoch **out, int *count);
 

@@ -191,3 +191,19 @@ kas_status kas_store_epochs(kas_store *store, int64_t id, kas_epoch **out, int *
     }
     return status;
 }
+
+kas_status kas_store_mean_start(kas_store *store, double *seconds)
+{
+    kas_sql_stmt *stmt;
+    bool row;
+    KAS_TRY(kas_sql_prepare(store, &stmt,
+                            "SELECT avg(ended - started - coalesce((SELECT sum(e.seconds)"
+                            " FROM epoch e WHERE e.work = w.id AND e.epoch > 0), 0)) FROM work w"
+                            " WHERE lease = 1 AND state IN ('finished', 'pruned')",
+                            ""));
+    const kas_status status = kas_sql_step(stmt, &row);
+    /* The mean of nothing is NaN here. */
+    *seconds = status == KAS_OK && row ? fmax(kas_sql_double(stmt, 0), 0) : 0;
+    kas_sql_finish(stmt);
+    return status;
+}

@@ -46,7 +46,7 @@ static uint64_t weights_limit = 1 << 20; /* bytes of the frontier's weights */
 static int pack = 1;                     /* items at once in a worker */
 static int ahead = 0;                    /* candidates compiled ahead of need */
 static uint64_t checkpoint_limit = 1 << 20;
-static double until = 0; /* see kas_supervisor_options */
+static double until = 0, least = 0; /* see kas_supervisor_options */
 
 static int set_up(void **state)
 {
@@ -60,7 +60,7 @@ static int set_up(void **state)
     snprintf(notes, sizeof notes, "%s/notes", folder);
     setenv("KAS_TEST_NOTES", notes, 1);
     setenv("KAS_TEST_BASELINE", "ok", 1);
-    until = 0;
+    until = least = 0;
     return 0;
 }
 
@@ -161,6 +161,7 @@ static kas_status supervise(plan p, const kas_search_options *search, int worker
                                       .ahead = ahead ? &looking : NULL,
                                       .hang_seconds = hang_seconds,
                                       .until = until,
+                                      .least = least,
                                       .checkpoint_limit = checkpoint_limit,
                                       .weights_limit = weights_limit};
     kas_status status = kas_supervise(store, &options);

@@ -492,6 +492,47 @@ static void roles(void **state)
     kas_store_close(store);
 }
 
+/* Ends an item that began at a time and had epochs of ten seconds, the first one of five. */
+static void end_item(kas_store *store, kas_work *w, kas_work_state end, int epochs, double seconds)
+{
+    const kas_measured unknown = kas_measured_unknown();
+    bool held;
+    for (int e = 0; e < epochs; e++) {
+        const kas_epoch epoch = {.epoch = e, .seconds = e ? 10 : 5};
+        OK(kas_store_record_epoch(store, w->id, w->lease, &epoch, &held));
+    }
+    OK(kas_store_finish(store, w->id, w->lease, end, "", &unknown, &held));
+    OK(kas_sql_run(store, NULL, "UPDATE work SET started = 1000, ended = 1000 + ? WHERE id = ?",
+                   "di", seconds, w->id));
+    kas_work_clear(w);
+}
+
+/* Of one item with three epochs and 30 seconds, the first checkpoint came after 10; another had
+ * none and took 4. One that was begun twice and one that failed say nothing. */
+static void mean_start(void **state)
+{
+    (void)state;
+    kas_store *store = open_store();
+    kas_work work[4];
+    double seconds = -1;
+    bool held;
+    add_candidates(store, 4);
+    OK(kas_store_mean_start(store, &seconds));
+    assert_true(seconds == 0);
+    work[0] = claim(store, "o", 60, true);
+    OK(kas_store_release(store, work[0].id, work[0].lease, false, &held));
+    kas_work_clear(&work[0]);
+    for (int i = 0; i < 4; i++)
+        work[i] = claim(store, "o", 60, true);
+    end_item(store, &work[0], KAS_WORK_FINISHED, 1, 500);
+    end_item(store, &work[1], KAS_WORK_FINISHED, 3, 30);
+    end_item(store, &work[2], KAS_WORK_PRUNED, 0, 4);
+    end_item(store, &work[3], KAS_WORK_FAILED, 1, 600);
+    OK(kas_store_mean_start(store, &seconds));
+    assert_true(seconds == 7);
+    kas_store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -507,6 +548,7 @@ int main(void)
         TEST_BOTH(simultaneous_creation),
         TEST_BOTH(index_limit_and_requeue),
         TEST_BOTH(roles),
+        TEST_BOTH(mean_start),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

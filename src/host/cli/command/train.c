@@ -38,6 +38,7 @@ typedef struct train_cli {
     kas_cli_ranks ranks;
     int argc;
     char **argv;
+    double until;             /* seconds since 1970; 0 = never */
     double started, reported; /* seconds */
 } train_cli;
 
@@ -54,7 +55,8 @@ enum {
     OPT_SYNC_BATCH_NORM,
     OPT_NODES,
     OPT_SHARD_OPTIMISER,
-    OPT_TUNED
+    OPT_TUNED,
+    OPT_UNTIL
 };
 
 static const struct argp_option option_list[] = {
@@ -67,6 +69,10 @@ static const struct argp_option option_list[] = {
     {"test", OPT_TEST, 0, 0, "Train on all training images and score on the test images", 3},
     {"checkpoint", 'c', "F", 0,
      "File that is saved after each epoch; if it exists, training goes on from it", 4},
+    {"until", OPT_UNTIL, "TIME", 0,
+     "Stop as upon SIGTERM at this time (seconds since 1970, as `date +%s` has them), and do not "
+     "begin in the last half minute before it",
+     4},
     {"weights", 'w', "F.safetensors", 0, "Write the final weights", 4},
     {"init", OPT_INIT, "F.safetensors", 0, "Start from these weights", 4},
     {"init-partial", OPT_INIT_PARTIAL, 0, 0,
@@ -124,6 +130,7 @@ static const kas_cli_value values[] = {
     {OPT_SHARD_OPTIMISER, KAS_CLI_FLAG(train_cli, shard_optimiser)},
     {OPT_NODES, KAS_CLI_TEXT(train_cli, nodes)},
     {OPT_DRY_RUN, KAS_CLI_FLAG(train_cli, dry_run)},
+    {OPT_UNTIL, KAS_CLI_NUMBER(train_cli, until, 1e9, 1e11)},
     {OPT_TUNED, KAS_CLI_FLAG(train_cli, tuned)},
     {OPT_INIT_PARTIAL, KAS_CLI_FLAG(train_cli, init_partial)},
     {0}};
@@ -147,6 +154,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (!o->net.name || !o->dataset)
             argp_error(state, "--net and --dataset are needed");
+        if (o->until > 0 && !o->checkpoint)
+            argp_error(state, "--until needs --checkpoint, where the training is saved");
         if (o->init_partial && !o->init)
             argp_error(state, "--init-partial needs --init");
         if (o->test && o->validation_given)
@@ -265,10 +274,25 @@ static const char *state_name(kas_train_state state)
     return names[state];
 }
 
+/* Returns how many words of the command line are the option --until: 0 to 2. */
+static int words_of_until(const char *word)
+{
+    const size_t length = strcspn(word, "=");
+    return length < 4 || length > 7 || strncmp(word, "--until", length) != 0 ? 0
+           : word[length]                                                    ? 1
+                                                                             : 2;
+}
+
+/* The time of --until belongs to this run only. */
 static void print_command(const train_cli *o)
 {
     kas_buf command = {0};
     for (int i = 1; i < o->argc; i++) {
+        const int left_out = words_of_until(o->argv[i]);
+        if (left_out) {
+            i += left_out - 1;
+            continue;
+        }
         kas_buf_puts(&command, " ");
         kas_buf_shell_word(&command, o->argv[i]);
     }
@@ -324,6 +348,7 @@ static kas_status train_on(kas_device *device, const train_cli *o, kas_train_opt
         kas_interrupt_watch_all();
     else
         kas_interrupt_watch();
+    kas_interrupt_at(o->until);
     KAS_TRY(kas_cli_ranks_join(&o->ranks, device, &options->group));
     kas_status status = kas_train(device, options, &result);
     kas_group_close(options->group);
@@ -532,6 +557,11 @@ static kas_status run(int argc, char **argv)
                         "several GPUs as --device");
     if (o.dry_run && o.ranks.rank > 0) /* rank 0 says it */
         return KAS_OK;
+    if (kas_seconds_until(o.until) < KAS_UNTIL_LEAST && (o.nodes || !o.ranks.started))
+        return kas_fail(KAS_PREEMPTED,
+                        "a training does not begin in the last %d s before --until: how long it "
+                        "needs to its first checkpoint is not known",
+                        KAS_UNTIL_LEAST);
     if (o.ranks.ranks > 1 && !o.ranks.started && !o.dry_run)
         return kas_cli_ranks_run(&o.ranks, argv);
     kas_cli_keep_on_device(&o.net, o.ranks.device, o.common.threads);

@@ -307,14 +307,6 @@ static kas_status hear_measured(kas_supervisor *s, kas_worker *worker, kas_item 
     return answer(s, worker, item, kas_verdict_too_slow(s, &item->work));
 }
 
-/* Behind each epoch there is a checkpoint. */
-static void note_checkpoint(kas_supervisor *s, kas_item *item)
-{
-    if (item->given > 0)
-        s->first_checkpoint = fmax(s->first_checkpoint, kas_monotonic() - item->given);
-    item->given = 0;
-}
-
 static kas_status hear_epoch(kas_supervisor *s, kas_worker *worker, kas_item *item,
                              const cJSON *message)
 {
@@ -322,7 +314,7 @@ static kas_status hear_epoch(kas_supervisor *s, kas_worker *worker, kas_item *it
     bool held, prune;
     if (epoch.epoch < 0)
         return kas_fail(KAS_BAD_INPUT, "epoch: number missing");
-    note_checkpoint(s, item);
+    kas_deadline_hear(s, item);
     KAS_TRY(kas_store_record_epoch(s->store, item->work.id, item->work.lease, &epoch, &held));
     if (!held) {
         drop(worker, item);
@@ -416,6 +408,7 @@ kas_status kas_worker_end_item(kas_supervisor *s, kas_worker *worker, kas_item *
 static kas_status hear_result(kas_supervisor *s, kas_worker *worker, kas_item *item,
                               const cJSON *message)
 {
+    kas_deadline_hear(s, item);
     KAS_TRY(add_processor(s, item, message));
     return item->ranks ? kas_ranks_hear_result(s, worker, item, message)
                        : kas_worker_end_item(s, worker, item, message);

@@ -336,8 +336,17 @@ static kas_status hand_out(kas_supervisor *s, bool *done)
     return news && !*done ? kas_queue_stock(s) : KAS_OK;
 }
 
+/* Returns whether the search must stop: a signal, or the time of --until. */
+static bool must_stop(const kas_supervisor *s)
+{
+    return signals_seen || kas_seconds_until(s->options->until) <= 0 ||
+           (kas_deadline_is_near(s) && !any_busy(s));
+}
+
 static void begin_stop(kas_supervisor *s)
 {
+    if (!signals_seen && !any_busy(s))
+        kas_deadline_tell(s);
     s->stopping = true;
     kas_store_hurry(s->store);
     kas_asking_end(s->options->asking);
@@ -346,18 +355,6 @@ static void begin_stop(kas_supervisor *s)
         if (kas_worker_busy(s, &s->worker[i]))
             (void)kas_channel_send(&s->worker[i].channel, kas_message("stop"));
     kas_supervisor_emit(s, KAS_EVENT_STOPPING, NULL, NULL);
-}
-
-static double time_left(const kas_supervisor *s)
-{
-    return s->options->until > 0 ? s->options->until - (double)time(NULL) : INFINITY;
-}
-
-/* Returns whether the search must stop: a signal, or the time of --until. */
-static bool must_stop(const kas_supervisor *s)
-{
-    const double left = time_left(s);
-    return signals_seen || left <= 0 || (left < s->first_checkpoint && !any_busy(s));
 }
 
 /* Adds the elapsed time to the study regularly, so that kill -9 loses at most a minute of it, and
@@ -382,7 +379,7 @@ static kas_status loop(kas_supervisor *s, const sigset_t *mask)
             begin_stop(s);
         if (s->stopping && (signals_seen > 1 || !any_busy(s) || s->listened > s->stop_at))
             return KAS_OK;
-        if (!s->stopping && time_left(s) >= s->first_checkpoint)
+        if (!s->stopping && !kas_deadline_is_near(s))
             KAS_TRY(hand_out(s, &done));
         if (done)
             return KAS_OK;
@@ -463,6 +460,7 @@ static kas_status requeue_failed(kas_supervisor *s)
 static kas_status begin(kas_supervisor *s)
 {
     kas_store_set_role(s->store, s->options->role);
+    KAS_TRY(kas_deadline_begin(s));
     if (s->options->takes_only)
         return kas_supervisor_refresh(s);
     kas_work baseline = {

@@ -95,6 +95,8 @@ typedef struct kas_supervisor_options {
     double until;                   /* seconds since 1970 at which the search stops as upon a
                                        SIGTERM; no item begins that would probably not reach its
                                        first checkpoint by then; 0 = never */
+    double least;                   /* seconds that this is supposed to take while nobody knows; 0 =
+                                       KAS_UNTIL_LEAST (core/clock.h) */
     uint64_t checkpoint_limit;      /* bytes */
     uint64_t weights_limit;         /* bytes of the frontier's weights; 0 = keep none */
     const kas_ahead_options *ahead; /* NULL: nothing is compiled ahead */

@@ -7,6 +7,7 @@
  *     report.c        handles the messages and the death of a worker
  *     ranks.c         final trainings that several workers share
  *     verdict.c       decides whether a candidate goes on
+ *     deadline.c      begins no item that would not be saved before --until
  *     ending.c        says how a study ended
  *     keep_weights.c  deletes weights that need not be kept */
 #ifndef KAS_SEARCH_SUPERVISOR_SUPERVISOR_STATE_H
@@ -118,8 +119,9 @@ typedef struct kas_supervisor {
     double busy_before;      /* seconds of earlier runs */
     double looked;           /* monotonic clock, at the last call of kas_supervisor_listened */
     double listened;         /* and the result of that call */
-    double first_checkpoint; /* the longest time from an item's beginning to its first checkpoint in
-                                this run, seconds */
+    double first_checkpoint; /* seconds that an item needs to its first checkpoint, or to its end
+                                where it has none */
+    enum { KAS_OF_NOBODY, KAS_OF_STUDY, KAS_OF_RUN } checkpoint_of; /* whom that is known from */
     bool stopping;
     double stop_at; /* in time of kas_supervisor_listened */
 } kas_supervisor;
@@ -185,6 +187,15 @@ bool kas_verdict_too_slow(const kas_supervisor *s, const kas_work *work);
 kas_status kas_verdict_prune(kas_supervisor *s, const kas_work *work, const kas_epoch *epoch,
                              bool *prune);
 void kas_verdict_end(kas_supervisor *s); /* frees what it knows */
+
+/* ---- deadline.c ------------------------------------------------------------------------------ */
+/* Finds out how long the study's items have needed to their first checkpoints. */
+kas_status kas_deadline_begin(kas_supervisor *s);
+/* An item has a checkpoint now, or has ended. */
+void kas_deadline_hear(kas_supervisor *s, kas_item *item);
+/* Returns whether an item that began now would not reach its first checkpoint before --until. */
+bool kas_deadline_is_near(const kas_supervisor *s);
+void kas_deadline_tell(kas_supervisor *s); /* why the search ends before --until */
 
 /* ---- ending.c -------------------------------------------------------------------------------- */
 /* Returns whether the item ended without a result and the study is not complete without it. A
