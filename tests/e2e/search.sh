@@ -54,7 +54,7 @@ grep -q 'not a checkpoint.*begins again' "$dir/grown/logs/0003.log" || fail "a u
 diff <(grep '^candidate' "$dir/results.a" | sort) <(grep '^candidate' "$dir/results.grown" | sort) | grep '^<' &&
     fail "growing changed what was finished"
 "$kas" dataset make shapes -o "$dir/t.h5" --train 300 --test 60 --size 16 --classes 4 --seed 9 >/dev/null
-expect 3 'begun with other data' "${search[@]}" --dataset "$dir/t.h5" --study "$dir/a"
+expect 4 'begun with other data' "${search[@]}" --dataset "$dir/t.h5" --study "$dir/a"
 
 # Images left in the file: every loss is the same, and the study remembers.
 losses() { "$kas" log "$1" "$2" --json | sed 's/, "seconds": [^,}]*//'; }

@@ -43,7 +43,7 @@ best=$("$kas" best "$dir/plain" --json | sed -n 's/.*"kind": "candidate".*"kerne
 [ "$first" = "$best" ] && [ -n "$best" ] || fail "candidate 0 is \"$first\", the best of the other study \"$best\""
 rm -r "$dir/two"
 echo '{"kernels": []}' >"$dir/next/from.json"
-expect 3 'not the kernels that the study was begun with' "$kas" resume "$dir/next"
+expect 4 'not the kernels that the study was begun with' "$kas" resume "$dir/next"
 rm "$dir/next/from.json"
 expect 0 '' "${from[@]}"
 

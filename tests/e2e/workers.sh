@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Workers on any machine: two searches and two workers on one study in PostgreSQL. The search that proposes is killed, the other
-# takes over; the server is killed and comes back; workers with other data or of another version are refused; a worker that is
-# told to stop saves a checkpoint and gives its candidate back; accuracy and latency come from different supervisors.
+# takes over; the server is killed and comes back; workers and searches with other data or of another version are refused; a
+# worker that is told to stop, or loses the database, saves a checkpoint; accuracy and latency come from different supervisors.
 set -eu
 . tests/e2e/expect.bash
 compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null ||
@@ -49,6 +49,11 @@ expect 4 'begun with other data' "${worker[@]}" --dataset "$dir/2.h5"
 expect 3 'No such file' "${worker[@]}" --dataset "$dir/3.h5"
 expect 4 'no such study' "${worker[@]}" --study second
 expect 4 'give its folder as --study' "$kas" worker
+sed 's|kas:[0-9a-f]*@|kas:wrong@|' "$server/url" >"$dir/wrong"
+expect 4 'password authentication failed' "$kas" worker --store "@$dir/wrong" --study first
+echo 'postgresql://kas:x@127.0.0.1:1/postgres' >"$dir/nowhere"
+expect 4 'no connection' "$kas" worker --store "@$dir/nowhere"
+expect 4 'begun with other data' "${search[@]}" "${short[@]}" --dataset "$dir/2.h5" --study "$study" --store "$store"
 mv "$study" "$dir/away"
 expect 4 'the folder of the study is not on this machine' "${worker[@]}"
 expect 0 'the study has ended' "${worker[@]}" --role measure
@@ -58,6 +63,11 @@ sql() { "$psql" -q "$(cat "$server/url")" -c "$1" >"$dir/sql" 2>&1 || { cat "$di
 if [ -n "$psql" ]; then
     sql "UPDATE kas_first.study SET code_version = '0123456789abcdef'"
     expect 4 'begun with code version 0123456789abcdef' "${worker[@]}"
+    expect 4 'begun with code version 0123456789abcdef' "${search[@]}" "${short[@]}" --study "$study"
+    sql "UPDATE kas_first.kas_gpu SET schema = 99"
+    expect 4 'schema version 99' "${worker[@]}"
+    expect 4 'schema version 99' "${search[@]}" "${short[@]}" --study "$study"
+    sql "UPDATE kas_first.kas_gpu SET schema = 6"
     sql "UPDATE kas_first.study SET device = 'an edge device', code_version = ''; UPDATE kas_first.kas_gpu SET ended = 0;
          UPDATE kas_first.work SET state = 'queued' WHERE kind = 1 AND k = 3"
     expect 4 'leaves measuring to others' "${worker[@]}"
@@ -78,7 +88,11 @@ rc=0; wait $third || rc=$?
 [ $rc = 75 ] || { cat "$dir/err3"; fail "exit code $rc of a worker that was told to stop"; }
 [ -s "$study/checkpoints/0000.ckpt" ] || fail "no checkpoint was saved"
 "$kas" best "$study" --json | grep '"index": 0, ' | grep candidate | grep -q '"state": "queued"' || fail "the candidate is not in the queue"
+KAS_STORE_PATIENCE=1 "${worker[@]}" --study long >/dev/null 2>"$dir/err3" & third=$!
+await "the candidate, from its checkpoint" grep -qs 'going on after' "$study/logs/0000.log"
 "$kas" store stop "$server" # as in a job that is stopped as a whole
+rc=0; wait $third || rc=$?
+[ $rc = 4 ] && grep -q 'did not come back' "$dir/err3" || { cat "$dir/err3"; fail "exit code $rc of a worker without its database"; }
 await "the loss of the server" grep -qs 'trying again for' "$dir/err1"
 kill -USR2 $first
 rc=0; wait $first || rc=$?

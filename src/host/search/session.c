@@ -228,13 +228,19 @@ static kas_status check_code(const kas_session *s, const kas_study *stored)
                           s->study, code, s->code_version);
 }
 
+static kas_status check_data(const kas_session *s, const kas_study *stored)
+{
+    return strcmp(stored->dataset_digest, s->problem.dataset->digest) == 0
+               ? KAS_OK
+               : kas_fail(KAS_STORE,
+                          "%s: the study was begun with other data (digest %.12s...; %s has "
+                          "%.12s...); give the same as --dataset, or another --study",
+                          s->study, stored->dataset_digest, s->dataset, s->problem.dataset->digest);
+}
+
 static kas_status check_same(const kas_session *s, const kas_study *stored)
 {
-    if (strcmp(stored->dataset_digest, s->problem.dataset->digest) != 0)
-        return kas_fail(KAS_BAD_INPUT,
-                        "%s: the study was begun with other data (digest %.12s...; %s has "
-                        "%.12s...); choose another --study",
-                        s->study, stored->dataset_digest, s->dataset, s->problem.dataset->digest);
+    KAS_TRY(check_data(s, stored));
     if (stored->sampler_version != sampler_version(s))
         return kas_fail(KAS_STORE,
                         "%s: begun with sampler version %d, this kas-gpu has version %d and would "
@@ -498,11 +504,7 @@ static kas_status join_stored(const kas_session_request *request, const kas_stud
     take_reading(request, s);
     KAS_TRY(join_on(request, s));
     KAS_TRY(kas_problem_open(&s->search, s->dataset, &s->problem));
-    if (strcmp(stored->dataset_digest, s->problem.dataset->digest) != 0)
-        return kas_fail(KAS_STORE,
-                        "%s: the study was begun with other data (digest %.12s...; %s has "
-                        "%.12s...); --dataset says where the same data lies on this machine",
-                        s->study, stored->dataset_digest, s->dataset, s->problem.dataset->digest);
+    KAS_TRY(check_data(s, stored));
     return s->role == KAS_TAKES_MEASURING ? KAS_OK : choose_pack(request, s);
 }
 

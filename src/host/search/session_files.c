@@ -46,7 +46,7 @@ kas_status kas_session_keep_from(kas_session *s)
     KAS_TRY(kas_file_read(path, KAS_FROM_BYTES, &s->from));
     kas_sha256_hex(s->from.data, s->from.size, digest);
     if (strcmp(digest, s->search.from) != 0)
-        return kas_fail(KAS_BAD_INPUT,
+        return kas_fail(KAS_STORE,
                         "%s: not the kernels that the study was begun with (digest %.12s..., the "
                         "study has %.12s...); restore the file, or remove it and run the search "
                         "command with --from",
@@ -79,7 +79,7 @@ kas_status kas_session_keep_machine(kas_session *s)
     KAS_TRY(kas_study_path(s->study, KAS_STUDY_MACHINE, path));
     KAS_TRY(kas_file_digest(path, KAS_MACHINE_BYTES, digest));
     if (strcmp(digest, s->search.machine) != 0)
-        return kas_fail(KAS_BAD_INPUT,
+        return kas_fail(KAS_STORE,
                         "%s: not the machine model that the study was begun with (digest "
                         "%.12s..., the study has %.12s...); restore the file",
                         path, digest, s->search.machine);
@@ -97,7 +97,7 @@ kas_status kas_session_keep_init(const kas_session *s)
         KAS_TRY(copy(s->init, path));
     KAS_TRY(kas_file_digest(path, KAS_WEIGHTS_LIMIT, digest));
     if (strcmp(digest, s->search.init) != 0)
-        return kas_fail(KAS_BAD_INPUT,
+        return kas_fail(KAS_STORE,
                         "%s: not the weights that the study was begun with (digest %.12s..., the "
                         "study has %.12s...); restore the file, or remove it and run the search "
                         "command with --init",

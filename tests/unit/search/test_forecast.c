@@ -115,7 +115,7 @@ static void a_study_keeps_its_machine(void **state)
     kas_session_close(&s);
     snprintf(path, sizeof path, "%s/machine.json", study);
     OK(kas_file_write_atomic(path, "{}", 2));
-    assert_int_equal(kas_session_resume(&again, &s), KAS_BAD_INPUT);
+    assert_int_equal(kas_session_resume(&again, &s), KAS_STORE);
     assert_non_null(strstr(kas_error(), "not the machine model"));
     kas_session_close(&s);
 }
