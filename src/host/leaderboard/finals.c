@@ -213,13 +213,39 @@ static kas_status put_answer(const kas_search_options *options, const kas_work *
     return put_best_new(options, work, count, answer, out);
 }
 
-const char *kas_finals_exchange(const kas_finalist *list, int i)
+static bool exchanges_so(const kas_work *w, const char *way)
 {
-    const char *text = list[i].work->exchange;
-    for (int j = 0; j < i && text; j++)
-        if (list[j].work->exchange && strcmp(list[j].work->exchange, text) == 0)
+    return kas_work_is_final(w->kind) && w->exchange && strcmp(w->exchange, way) == 0;
+}
+
+/* Returns how the ranks of training `i` exchange, if no earlier one does so too. */
+static const char *new_way(const kas_work *work, int i)
+{
+    if (!kas_work_is_final(work[i].kind) || !work[i].exchange)
+        return NULL;
+    for (int j = 0; j < i; j++)
+        if (exchanges_so(&work[j], work[i].exchange))
             return NULL;
-    return text;
+    return work[i].exchange;
+}
+
+void kas_finals_exchanges(const kas_work *work, int count, const char *words, kas_buf *out)
+{
+    int ways = 0;
+    for (int i = 0; i < count; i++)
+        ways += new_way(work, i) != NULL;
+    for (int i = 0; i < count; i++) {
+        const char *way = new_way(work, i);
+        if (!way)
+            continue;
+        kas_buf_printf(out, "%s %s", words, way);
+        for (int j = i; j < count && ways > 1; j++)
+            if (exchanges_so(&work[j], way))
+                kas_buf_printf(out, "%s %s seed %lld", j == i ? ":" : ",",
+                               work[j].kind == KAS_WORK_FINAL ? work[j].name : "unmodified network",
+                               (long long)work[j].seed);
+        kas_buf_puts(out, ".\n");
+    }
 }
 
 kas_status kas_finals_text(const kas_search_options *options, const kas_work *work, int count,
@@ -247,9 +273,7 @@ kas_status kas_finals_text(const kas_search_options *options, const kas_work *wo
     if (n > 1 && isfinite(list[1].ratio))
         kas_buf_puts(out, "latency: ratio to the unmodified network, timed in turns with it; "
                           "median and quartiles.\n");
-    for (int i = 0; i < n; i++)
-        if (kas_finals_exchange(list, i))
-            kas_buf_printf(out, "trained by %s.\n", kas_finals_exchange(list, i));
+    kas_finals_exchanges(work, count, "trained by", out);
     if (n > 2)
         kas_buf_puts(out, "exploratory: not the answer, which was named before the test set was "
                           "opened.\n");

@@ -32,9 +32,9 @@ const kas_work *kas_finals_answer(const kas_work *work, int count);
  * network with a result. */
 bool kas_finals_done(const kas_work *work, int count);
 
-/* Returns how the ranks of finalist `i`'s first training exchange (kas_work); NULL where those of an
- * earlier one of the list do so too, or where there are no ranks. */
-const char *kas_finals_exchange(const kas_finalist *list, int i);
+/* Appends a line for each way in which the ranks of final trainings exchange (kas_work): `words`, the
+ * way and, where there are several, whose trainings those are. Nothing where there are no ranks. */
+void kas_finals_exchanges(const kas_work *work, int count, const char *words, kas_buf *out);
 
 /* Appends the answer and a table of the final trainings, or nothing before they have finished. */
 kas_status kas_finals_text(const kas_search_options *options, const kas_work *work, int count,

@@ -303,6 +303,37 @@ static kas_work final(kas_work_kind kind, int index, int seed, int right, double
     return w;
 }
 
+static void assert_exchanges(kas_work *work, int count, const char *expected)
+{
+    kas_buf text = {0};
+    kas_finals_exchanges(work, count, "by", &text);
+    assert_string_equal(kas_buf_text(&text), expected);
+    kas_buf_free(&text);
+}
+
+/* Of all seeds, not of the first one only. */
+static void ways_to_exchange(void **state)
+{
+    (void)state;
+    char one[] = "NCCL 1", two[] = "NCCL 2";
+    kas_work work[] = {
+        final(KAS_WORK_CANDIDATE, 7, 0, 60, 1),      final(KAS_WORK_FINAL, 7, 0, 61, 1),
+        final(KAS_WORK_FINAL, 7, 1, 65, 1),          final(KAS_WORK_FINAL_BASELINE, 0, 0, 60, 5),
+        final(KAS_WORK_FINAL_BASELINE, 0, 1, 62, 5), final(KAS_WORK_EARLIER_FINAL, 1, 0, 1, 1)};
+    assert_exchanges(work, 6, "");
+    for (int i = 1; i < 5; i++)
+        work[i].exchange = one;
+    work[0].exchange = work[5].exchange = two; /* no final trainings of the study */
+    assert_exchanges(work, 6, "by NCCL 1.\n");
+    work[2].exchange = work[4].exchange = two;
+    assert_exchanges(work, 6,
+                     "by NCCL 1: kernel-7 seed 0, unmodified network seed 0.\n"
+                     "by NCCL 2: kernel-7 seed 1, unmodified network seed 1.\n");
+    for (int i = 0; i < 6; i++)
+        work[i].exchange = NULL;
+    forget(work, 6);
+}
+
 /* Differences of candidate 7 to the unmodified network: 1, 3, 2 points. */
 static void figures_over_seeds(void **state)
 {
@@ -417,6 +448,7 @@ int main(void)
         cmocka_unit_test(finalists_and_answer),
         cmocka_unit_test(without_a_kernel_within_the_loss),
         cmocka_unit_test(timed_in_turns),
+        cmocka_unit_test(ways_to_exchange),
         cmocka_unit_test(figures_over_seeds),
         cmocka_unit_test(figures_of_one_seed),
         cmocka_unit_test(the_best_new_kernel),

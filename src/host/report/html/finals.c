@@ -39,6 +39,7 @@ static void put_row(const kas_finalist *f, double baseline_latency, kas_buf *out
 void kas_report_finals(const kas_report_view *v, kas_buf *out)
 {
     const kas_finalist *baseline = kas_report_final(v, NULL);
+    kas_buf exchanges = {0};
     if (!v->finals)
         return;
     kas_html_section(out, "Test set");
@@ -56,12 +57,9 @@ void kas_report_finals(const kas_report_view *v, kas_buf *out)
              "by pairs of trainings with the same seed, with the 95% interval over the seeds; "
              "with one seed over the test images. Latency: ratio to the unmodified network, with "
              "quartiles where both were timed in turns.");
-    for (int i = 0; i < v->finals; i++)
-        if (kas_finals_exchange(v->final, i)) {
-            kas_buf_puts(out, " Trained by ");
-            kas_html_text(out, kas_finals_exchange(v->final, i));
-            kas_buf_puts(out, ".");
-        }
+    kas_finals_exchanges(v->work, v->count, " Trained by", &exchanges);
+    kas_html_text(out, kas_buf_text(&exchanges));
+    kas_buf_free(&exchanges);
     kas_buf_puts(out, "</p>\n");
     kas_html_section_end(out);
 }
