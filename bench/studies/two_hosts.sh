@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Two network namespaces as two hosts: the server and one search on the first, another search on the second, over TCP. In the middle
+# Two network namespaces as two hosts: the server and a search on the first, `kas-gpu worker` on the second, over TCP. In the middle
 # the link is cut for some seconds. Both go on, and the results are those of an undisturbed search. Needs root, ip and PostgreSQL.
-#     bench/studies/two_hosts.sh [SECONDS]        30 by default; more than 60 end the search on the second host (exit code 4)
+#     bench/studies/two_hosts.sh [SECONDS]        30 by default; more than 60 end the worker (exit code 4)
 set -eu
 cd "$(dirname "$0")/../.."
 . tests/e2e/expect.bash
@@ -31,12 +31,15 @@ grep -q '@10.97.0.1:' "$dir/pg/url" || { sed 's/:[^:@]*@/:...@/' "$dir/pg/url"; 
 "${search[@]}" --study "$dir/study" --store "@$dir/pg/url" >/dev/null 2>"$dir/err1" &
 first=$!
 await "the study" [ -e "$dir/study/store.json" ]
-ip netns exec $far "${search[@]}" --study "$dir/study" --store "@$dir/pg/url" >/dev/null 2>"$dir/err2" &
+ip netns exec $far unshare --uts sh -c 'hostname other && exec "$@"' - \
+    "$kas" worker --store "@$dir/pg/url" --threads 1 >/dev/null 2>"$dir/err2" &
 second=$!
 epochs() { cat "$dir/study/logs/"[0-9b]*.log 2>/dev/null | grep -c ' epoch ' || true; }
 further() { [ "$(epochs)" -ge $wanted ]; }
 wanted=60
-await "both searches under way" further
+await "epochs" further
+both() { [ "$("$kas" best "$dir/study" --json | grep -c '"state": "running"')" = 2 ]; }
+await "an item on each host" both
 say "connections of the second host: $(ip netns exec $far ss -tnH state established dst 10.97.0.1 | wc -l)"
 say "the link is cut for $cut s, with $(epochs) epochs trained"
 ip link set kas-near down
@@ -47,8 +50,9 @@ rc1=0 rc2=0
 wait $first || rc1=$?
 wait $second || rc2=$?
 second=
-say "exit codes $rc1 and $rc2"
+say "exit codes: $rc1 of the search, $rc2 of the worker"
 grep -iE 'connection|connected' "$dir/err2" | sort | uniq -c | head -n 5 || true
 results "$dir/study" | diff "$dir/results" - || fail "other results"
+"$kas" status "$dir/study" | grep -E '^candidates|^machine'
 twice=$(for log in "$dir/study/logs/"[0-9b]*.log; do sed -n 's/.* \(epoch [0-9]*\):.*/\1/p' "$log" | sort | uniq -d; done | wc -l)
 say "the same results as undisturbed; $twice of $(epochs) epochs were trained twice"
