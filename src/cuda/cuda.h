@@ -39,7 +39,7 @@ typedef struct kas_cuda {
     CUdevice ordinal;
     CUcontext context;
     CUstream stream;
-    bool lost;
+    _Atomic bool lost; /* the thread that watches a group reads it too */
     char lost_message[512];
 
     /* What kas_mem_alloc gave and kas_mem_free has not yet taken back */

@@ -8,7 +8,13 @@
  * NCCL_ALGO, NCCL_PROTO or NCCL_NVLS_ENABLE decides instead.
  *
  * The communicator does not block: a rank that never comes ends in a timeout and not in a hang. The
- * lock of the group keeps the watcher from freeing the communicator under a call. */
+ * lock of the group keeps the watcher from freeing the communicator under a call.
+ *
+ * The same calls can be captured (run_cuda.c): the two events then make a branch of the graph. Other
+ * exchanges are made while such a graph runs, which is NCCL's graph mixing, and NCCL frees a
+ * communicator only behind the graphs that have captured it. It would map the memory of captured
+ * exchanges into other ranks, and unmap it some time after the graph is gone; NCCL_GRAPH_REGISTER=0
+ * leaves the memory and the kernels those of other exchanges. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -36,15 +42,34 @@ static kas_status check(const kas_nccl *nccl, ncclResult_t result, const char *c
 }
 #define KAS_NCCL(nccl, call) check((nccl), (nccl)->call, #call)
 
-static const char *const fixed[][2] = {
-    {"NCCL_ALGO", "Ring"}, {"NCCL_PROTO", "Simple"}, {"NCCL_NVLS_ENABLE", "0"}};
+/* The last one is for captured exchanges alone. */
+static const char *const fixed[][2] = {{"NCCL_ALGO", "Ring"},
+                                       {"NCCL_PROTO", "Simple"},
+                                       {"NCCL_NVLS_ENABLE", "0"},
+                                       {"NCCL_GRAPH_REGISTER", "0"}};
 enum { FIXED = sizeof fixed / sizeof *fixed };
 
-static void describe(const kas_nccl *nccl, char *out, size_t size)
+static void describe(const kas_nccl *nccl, bool capture, char *out, size_t size)
 {
-    snprintf(out, size, "NCCL %s with %s=%s, %s=%s, %s=%s", nccl->library.version, fixed[0][0],
-             getenv(fixed[0][0]), fixed[1][0], getenv(fixed[1][0]), fixed[2][0],
-             getenv(fixed[2][0]));
+    int used = snprintf(out, size, "NCCL %s with ", nccl->library.version);
+    for (int i = 0; i < FIXED - !capture && used < (int)size; i++)
+        used += snprintf(out + used, size - (size_t)used, "%s%s=%s", i ? ", " : "", fixed[i][0],
+                         getenv(fixed[i][0]));
+}
+
+/* NCCL captures since 2.9. Its 2.16.5 mended a crash in ncclCommAbort, by which a graph that hangs
+ * must end. */
+static bool can_capture(const kas_group *g, const kas_nccl *nccl)
+{
+    const char *mixing = getenv("NCCL_GRAPH_MIXING_SUPPORT");
+    int version = 0;
+    nccl->ncclGetVersion(&version);
+    if (version >= 21605 && (!mixing || strcmp(mixing, "0") != 0))
+        return true;
+    if (g->rank == 0)
+        kas_warn("exchanges are not captured, and lie between graphs: %s",
+                 version < 21605 ? "this needs NCCL 2.16.5" : "NCCL_GRAPH_MIXING_SUPPORT is 0");
+    return false;
 }
 
 static kas_status load(const kas_nccl **nccl)
@@ -78,7 +103,8 @@ static kas_status join(kas_group *g, const char id[KAS_GROUP_ID])
     if (!l)
         return kas_fail(KAS_NO_MEMORY, "no memory for a communicator");
     KAS_TRY(load(&l->nccl));
-    describe(l->nccl, g->settings, sizeof g->settings);
+    g->capture = g->capture && can_capture(g, l->nccl);
+    describe(l->nccl, g->capture, g->settings, sizeof g->settings);
     KAS_TRY(kas_cuda_enter(cuda));
     KAS_TRY(KAS_CU(cuda, cuStreamCreate(&l->stream, KAS_CU_STREAM_NON_BLOCKING)));
     cuda->exchanges = l->stream;
@@ -101,12 +127,18 @@ static kas_status poll(kas_group *g, bool *joined)
     return status == KAS_OK ? check(l->nccl, error, "another rank, or the way to it") : status;
 }
 
+/* NCCL ends what runs at once, and then waits until the graphs that have captured exchanges are freed
+ * (kas_cuda_forget). A context that is dead frees no graph; its process ends anyway. */
 static void abort_exchanges(kas_group *g)
 {
+    const kas_cuda *cuda = (const kas_cuda *)g->device;
     link_t *l = g->link;
-    if (l->comm)
-        l->nccl->ncclCommAbort(l->comm);
+    pthread_mutex_lock(&g->lock);
+    const ncclComm_t comm = l->comm;
     l->comm = NULL;
+    pthread_mutex_unlock(&g->lock);
+    if (comm && !cuda->lost)
+        l->nccl->ncclCommAbort(comm);
 }
 
 static void leave(kas_group *g)

@@ -11,25 +11,41 @@
  * (a library call that allocates, say) is said once, and its plan goes on step by step.
  *
  * Exchanges of a group (group_cuda.c) are enqueued between graphs: a plan with k of them has up to
- * k + 1 graphs, of the steps before, between and behind them. */
+ * k + 1 graphs, of the steps before, between and behind them. Where the group captures
+ * (kas_plan_capture_exchanges) they are a branch of one graph, because the stream of exchanges waits
+ * for an event of this one, and this one for an event of it. NCCL wants an exchange captured by all
+ * ranks or by none, so the ranks tell each other whether they could. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "cuda/cuda.h"
 #include "host/core/log.h"
+#include "host/device/group_impl.h"
 
 typedef struct kept_plan {
     CUgraphExec *graph;  /* [graphs]; NULL: not made, or given back because a workspace moved */
-    int graphs;          /* runs of steps without an exchange */
+    int graphs;          /* runs of steps between which an exchange lies */
     uint64_t generation; /* generation of the workspaces that the graphs use */
     bool refused;        /* the steps cannot be captured */
 } kept_plan;
 
-/* Returns the end of the run of steps that begins at `first`: before the next exchange, or behind it
- * where it is the first. */
+static bool is_captured(const kas_step *step)
+{
+    return kas_step_exchanges(step) && step->captured && step->group->capture;
+}
+
+/* Returns whether the step lies between graphs. */
+static bool is_between(const kas_step *step)
+{
+    return kas_step_exchanges(step) && !is_captured(step);
+}
+
+/* Returns the end of the run of steps that begins at `first`: before the next step that lies between
+ * graphs, or behind it where it is the first. */
 static int end_of_run(const kas_step *step, int first, int steps)
 {
     int end = first + 1;
-    while (!kas_step_exchanges(&step[first]) && end < steps && !kas_step_exchanges(&step[end]))
+    while (!is_between(&step[first]) && end < steps && !is_between(&step[end]))
         end++;
     return end;
 }
@@ -127,10 +143,54 @@ static kas_status make_graphs(kas_cuda *cuda, const kas_step *step, int steps, k
     for (int first = 0, end; first < steps; first = end) {
         end = end_of_run(step, first, steps);
         const step_list list = {step + first, end - first};
-        if (!kas_step_exchanges(&step[first]))
+        if (!is_between(&step[first]))
             KAS_TRY(kas_cuda_make_graph(cuda, enqueue_steps, &list, &kept->graph[kept->graphs++]));
     }
     return KAS_OK;
+}
+
+/* Returns the group whose exchanges are captured with these steps; NULL: none. */
+static kas_group *captured_group(const kas_step *step, int steps)
+{
+    for (int i = 0; i < steps; i++)
+        if (is_captured(&step[i]))
+            return step[i].group;
+    return NULL;
+}
+
+/* Tells the other ranks of a group whether this one could capture its exchanges, which failed with
+ * `status`. If not all could, the group goes on without. */
+static kas_status agree(kas_group *group, kas_status status)
+{
+    char reason[512];
+    int32_t mine = status == KAS_OK, all[KAS_MAX_DEVICES];
+    snprintf(reason, sizeof reason, "%s", mine ? "" : kas_error());
+    const kas_status met = kas_group_gather(group, &mine, sizeof mine, all);
+    if (met != KAS_OK) /* an exchange that failed while it was captured ends the group, too */
+        return mine ? met : kas_fail(status, "while a step was captured: %s", reason);
+    for (int rank = 0; rank < group->ranks; rank++)
+        group->capture &= all[rank];
+    if (!mine)
+        kas_warn(
+            "rank %d of %d: a step is cut into graphs around its exchanges, because it cannot be "
+            "captured with them: %s",
+            group->rank, group->ranks, reason);
+    return KAS_OK;
+}
+
+/* Makes one graph of steps with exchanges, or, where a rank cannot, the graphs between them. */
+static kas_status make_graphs_alike(kas_cuda *cuda, const kas_step *step, int steps,
+                                    kept_plan *kept)
+{
+    kas_group *group = captured_group(step, steps);
+    const kas_status status = make_graphs(cuda, step, steps, kept);
+    if (!group || cuda->lost)
+        return status;
+    KAS_TRY(agree(group, status));
+    if (group->capture)
+        return KAS_OK;
+    destroy_graphs(cuda, kept);
+    return make_graphs(cuda, step, steps, kept);
 }
 
 /* Makes sure that there are graphs for the steps and the workspace, if they can be made. */
@@ -139,12 +199,12 @@ static kas_status prepare(kas_cuda *cuda, const kas_step *step, int steps, kept_
     if (kept->refused || (kept->graph && kept->generation == cuda->workspace_generation))
         return KAS_OK;
     destroy_graphs(cuda, kept);
-    const kas_status status = make_graphs(cuda, step, steps, kept);
+    const kas_status status = make_graphs_alike(cuda, step, steps, kept);
     kept->generation = cuda->workspace_generation;
     if (status == KAS_OK)
         return KAS_OK;
     destroy_graphs(cuda, kept);
-    if (cuda->lost)
+    if (cuda->lost || captured_group(step, steps))
         return status;
     kas_warn("a plan of %d steps is run step by step, because it cannot be captured as a graph: %s",
              steps, kas_error());
@@ -157,7 +217,7 @@ static kas_status launch_graphs(kas_cuda *cuda, const kas_step *step, int steps,
 {
     for (int first = 0, end, next = 0; first < steps; first = end) {
         end = end_of_run(step, first, steps);
-        KAS_TRY(kas_step_exchanges(&step[first])
+        KAS_TRY(is_between(&step[first])
                     ? run_step(cuda, &step[first])
                     : KAS_CU(cuda, cuGraphLaunch(kept->graph[next++], cuda->stream)));
     }

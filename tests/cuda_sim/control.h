@@ -20,7 +20,8 @@
  * below may be called only while one thread does.
  *
  * Environment:
- *   KAS_SIM_DEVICES (1), KAS_SIM_SEED (1), KAS_SIM_MEMORY (bytes of one GPU);
+ *   KAS_SIM_DEVICES (1), KAS_SIM_SEED (1), KAS_SIM_MEMORY (bytes of one GPU), KAS_SIM_NCCL (22809: the
+ *                   version that NCCL says it has);
  *   KAS_CUDA_SIM    "ptx", see above; KAS_PTX_REPORT  a file that gets a line for each kernel of
  *                   a module that is unloaded (docs/ptx.md); KAS_PTX_REQUIRED  without NVRTC the
  *                   process fails; otherwise it ends with 77, which tests/run.sh counts as skipped;

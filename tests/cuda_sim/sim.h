@@ -77,6 +77,9 @@ void sim_enqueue(CUstream stream, sim_work *run, void *data, size_t bytes);
  * captures for this thread; the capture is then spoilt. */
 int sim_spoils_capture(void);
 bool sim_capturing(void); /* whether a stream captures for this thread */
+bool sim_captures(CUstream stream);
+/* Returns whether a graph that exists has such work, whose data begins with this pointer. */
+bool sim_in_a_graph(sim_work *run, const void *first);
 #define SIM_NOT_IN_CAPTURE()                                                                       \
     do {                                                                                           \
         if (sim_spoils_capture())                                                                  \

@@ -2,10 +2,17 @@
  *
  * An exchange is work on a stream, done when the stream comes to it, and waits there for the other
  * ranks, as a kernel of NCCL does: for ever, unless the communicator is aborted. That another rank
- * has ended shows in ncclCommGetAsyncError alone. These two functions are called while an exchange
- * waits, so they take no lock and do no work of streams. */
+ * has ended shows in ncclCommGetAsyncError alone. It and ncclCommAbort are called while an exchange
+ * waits, so they take no lock until that has ended, and do no work of streams.
+ *
+ * An exchange that a stream captures becomes part of the graph. Each launch does it anew, and each
+ * time can be made to fail, as "replayed ncclAllReduce" or "replayed ncclAllGather": the error then shows
+ * as that of another rank does, and the exchange waits for an abort; with the code of
+ * KAS_NCCL_IN_PROGRESS it does so without an error. As NCCL does, a communicator that aborts waits until
+ * all graphs that have captured it are destroyed, and all ranks must capture an exchange or none. */
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "host/device/shared.h"
 #include "sim.h"
@@ -15,8 +22,9 @@ enum { SYSTEM_ERROR = 2, INTERNAL_ERROR = 3, INVALID_ARGUMENT = 4, REMOTE_ERROR 
 struct ncclComm {
     kas_shared *shared;
     int device, rank, ranks;
-    _Atomic bool aborted, broken, stuck; /* stuck: its last call is under way for ever */
-    ncclComm_t next;                     /* of those that were aborted */
+    _Atomic bool aborted, stuck; /* stuck: its last call is under way for ever */
+    _Atomic int error;           /* of a call or an exchange: the end of it */
+    ncclComm_t next;             /* of those that were aborted */
 };
 
 /* Queued work still points to them, so their memory stays. */
@@ -26,12 +34,13 @@ typedef struct exchange {
     ncclComm_t comm;
     void *to;
     size_t count;
-    bool gather;
+    bool gather, captured;
 } exchange;
 
 ncclResult_t ncclGetVersion(int *version)
 {
-    *version = 22809;
+    const char *asked = getenv("KAS_SIM_NCCL");
+    *version = asked ? atoi(asked) : 22809;
     return KAS_NCCL_SUCCESS;
 }
 
@@ -75,16 +84,27 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
     comm->stuck |= planted == KAS_NCCL_IN_PROGRESS;
     *error = comm->stuck                          ? KAS_NCCL_IN_PROGRESS
              : planted                            ? planted
+             : comm->error                        ? comm->error
              : !kas_shared_complete(comm->shared) ? KAS_NCCL_IN_PROGRESS
              : kas_shared_look(comm->shared) >= 0 ? REMOTE_ERROR
                                                   : KAS_NCCL_SUCCESS;
     return KAS_NCCL_SUCCESS;
 }
 
+static void do_exchange(void *data);
+
+static bool is_captured(ncclComm_t comm)
+{
+    SIM_LOCKED();
+    return sim_in_a_graph(do_exchange, comm);
+}
+
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
     comm->aborted = true;
     kas_shared_abort(comm->shared);
+    while (is_captured(comm))
+        usleep(1000);
     comm->next = atomic_exchange(&aborted, comm);
     atomic_fetch_sub((_Atomic int *)&sim_live, 1);
     return KAS_NCCL_SUCCESS;
@@ -93,33 +113,69 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
 ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
     SIM_LOCKED();
+    if (is_captured(comm))
+        sim_broken("ncclCommDestroy waits for ever for a graph that has captured an exchange");
     kas_shared_leave(comm->shared);
     free(comm);
     sim_live--;
     return sim_call("ncclCommDestroy", INTERNAL_ERROR, 0);
 }
 
+/* Returns whether a replayed exchange was made to fail. */
+static bool has_failed(const exchange *e)
+{
+    const int planted =
+        e->captured ? sim_planted(e->gather ? "replayed ncclAllGather" : "replayed ncclAllReduce",
+                                  REMOTE_ERROR)
+                    : 0;
+    if (!planted)
+        return false;
+    if (planted != KAS_NCCL_IN_PROGRESS)
+        e->comm->error = planted;
+    return true;
+}
+
+static bool are_alike(const exchange *e)
+{
+    char captured[KAS_SHARED_RANKS];
+    captured[e->comm->rank] = e->captured;
+    if (!kas_shared_gather(e->comm->shared, captured, 1))
+        return false;
+    for (int rank = 0; rank < e->comm->ranks; rank++)
+        if (captured[rank] != e->captured)
+            sim_broken("an exchange is captured by one of ranks %d and %d", e->comm->rank, rank);
+    return true;
+}
+
 static void do_exchange(void *data)
 {
     const exchange *e = data;
     ncclComm_t c = e->comm;
-    if (c->aborted || c->broken)
-        return;
     sim_check_range("an exchange's memory", c->device, e->to,
                     e->gather ? e->count * (size_t)c->ranks : e->count * sizeof(float));
-    const bool done = e->gather ? kas_shared_gather(c->shared, e->to, e->count)
-                                : kas_shared_mean(c->shared, e->to, e->count);
-    c->broken = !done;
+    const bool done = !c->aborted && !has_failed(e) && are_alike(e) &&
+                      (e->gather ? kas_shared_gather(c->shared, e->to, e->count)
+                                 : kas_shared_mean(c->shared, e->to, e->count));
+    while (!done && !c->aborted) /* that another rank aborts ends nothing here */
+        usleep(1000);
 }
 
-static ncclResult_t begin(ncclComm_t comm, cudaStream_t stream, exchange e)
+/* An error of a call is the end of its communicator, which does not block. */
+static ncclResult_t begin(const char *name, ncclComm_t comm, cudaStream_t stream, exchange e)
 {
+    SIM_LOCKED();
+    const int code = sim_call(name, INTERNAL_ERROR, 0);
+    if (code)
+        comm->error = code;
+    if (comm->error)
+        return comm->error;
     if (comm->aborted)
         sim_broken("an exchange of an aborted communicator");
     if (sim_stream_device((CUstream)stream) != comm->device)
         return INVALID_ARGUMENT;
     exchange *data = sim_new(sizeof *data);
     *data = e;
+    data->captured = sim_captures((CUstream)stream);
     sim_enqueue((CUstream)stream, do_exchange, data, sizeof *data);
     return KAS_NCCL_SUCCESS;
 }
@@ -127,17 +183,16 @@ static ncclResult_t begin(ncclComm_t comm, cudaStream_t stream, exchange e)
 ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type,
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
-    SIM_CALL(ncclAllReduce, INTERNAL_ERROR, 0);
     if (from != to || type != KAS_NCCL_FLOAT32 || op != KAS_NCCL_AVG)
         return INVALID_ARGUMENT;
-    return begin(comm, stream, (exchange){.comm = comm, .to = to, .count = count});
+    return begin("ncclAllReduce", comm, stream, (exchange){.comm = comm, .to = to, .count = count});
 }
 
 ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t type,
                            ncclComm_t comm, cudaStream_t stream)
 {
-    SIM_CALL(ncclAllGather, INTERNAL_ERROR, 0);
     if (from != (char *)to + (size_t)comm->rank * count || type != KAS_NCCL_INT8)
         return INVALID_ARGUMENT;
-    return begin(comm, stream, (exchange){.comm = comm, .to = to, .count = count, .gather = true});
+    return begin("ncclAllGather", comm, stream,
+                 (exchange){.comm = comm, .to = to, .count = count, .gather = true});
 }

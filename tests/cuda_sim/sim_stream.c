@@ -18,6 +18,7 @@ typedef struct work {
 /* Work captured from one stream (lane 0) and from those that joined it by its events: later work of
  * a lane waits for earlier work, and for events of other lanes where the capture did. */
 struct CUgraph_st {
+    CUgraph next;
     int device, lanes;
     work *head, **tail;
 };
@@ -53,6 +54,7 @@ typedef struct mark {
 
 _Thread_local CUcontext sim_context;
 static CUstream streams;
+static CUgraph graphs;
 static double pretended; /* milliseconds */
 
 void sim_pass_time(int microseconds)
@@ -112,6 +114,11 @@ bool sim_capturing(void)
         if (captures_here(s))
             return true;
     return false;
+}
+
+bool sim_captures(CUstream stream)
+{
+    return stream->capture;
 }
 
 int sim_spoils_capture(void)
@@ -251,6 +258,8 @@ static CUgraph new_graph(int device)
     graph->device = device;
     graph->lanes = 1;
     graph->tail = &graph->head;
+    graph->next = graphs;
+    graphs = graph;
     sim_live++;
     return graph;
 }
@@ -263,8 +272,21 @@ static void free_graph(CUgraph graph)
         free(w);
         w = next;
     }
+    CUgraph *link = &graphs;
+    while (*link != graph)
+        link = &(*link)->next;
+    *link = graph->next;
     free(graph);
     sim_live--;
+}
+
+bool sim_in_a_graph(sim_work *run, const void *first)
+{
+    for (CUgraph g = graphs; g; g = g->next)
+        for (const work *w = g->head; w; w = w->next)
+            if (w->run == run && memcmp(w->data, &first, sizeof first) == 0)
+                return true;
+    return false;
 }
 
 static void append_copy(work ***tail, const work *from)

@@ -97,6 +97,17 @@ figure() { sed -n 's/.*"result".*"test_accuracy":\([0-9.]*\),.*/\1/p' "$dir/$1.j
 grep -q '2 ranks, [0-9]* buckets of at most [0-9]* bytes, added by shared memory in the order of ranks, synchronised batch norm$' "$dir/cpu2.err" || fail "the run does not say what is exchanged"
 if [ "$devices" = "cpu cuda" ]; then
     grep -q 'added by NCCL [0-9.]* with NCCL_ALGO=Ring, NCCL_PROTO=Simple, NCCL_NVLS_ENABLE=0, synchronised batch norm$' "$dir/cuda2.err" || fail "the settings of NCCL are not told"
+    for ranks in 2 4; do
+        train captured$ranks --device cuda --ranks $ranks --sync-batch-norm --capture-exchange
+        cmp "$dir/cuda$ranks" "$dir/captured$ranks" || fail "$ranks ranks: other bits where exchanges are captured"
+    done
+    grep -q 'NCCL_NVLS_ENABLE=0, NCCL_GRAPH_REGISTER=0, synchronised batch norm, captured with the step$' "$dir/captured2.err" || fail "it is not told that exchanges are captured"
+    train captured-shard --device cuda --ranks 2 --shard-optimiser --capture-exchange
+    cmp "$dir/cuda-own" "$dir/captured-shard" || fail "other bits where parameters are gathered in a graph"
+    KAS_SIM_FAIL=cuGraphInstantiateWithFlags:1 KAS_SIM_FAIL_ONCE=$dir/not train not-captured --device cuda --ranks 2 --capture-exchange
+    cmp "$dir/cuda-own" "$dir/not-captured" || fail "other bits where exchanges could not be captured"
+    grep -q 'rank [01] of 2: a step is cut into graphs around its exchanges, because' "$dir/not-captured.err" &&
+        [ "$(grep -o 'added by.*' "$dir/not-captured.err" | sed 's/.*, //' | paste -sd' ')" = "captured with the step NCCL_GRAPH_REGISTER=0" ] || fail "it is not told that exchanges could not be captured"
     train cuda-named --device cuda:2,0 --sync-batch-norm
     cmp "$dir/cuda2" "$dir/cuda-named" || fail "other GPUs give other bits"
     KAS_SIM_FAIL=ncclAllReduce:3:300:delay KAS_SIM_FAIL_ONCE=$dir/late train cuda-late --device cuda --ranks 2 --sync-batch-norm
@@ -133,6 +144,7 @@ no_rest "resumed"
 # What cannot be.
 expect 2 'cannot be shared by 3 ranks' "$kas" train --net "$dir/net.json" --dataset "$dir/s.h5" --device cpu --ranks 3 --batch 16
 expect 2 'add --device cpu or --device cuda' "$kas" train --net "$dir/net.json" --dataset "$dir/s.h5" --ranks 2 --batch 16
+expect 2 'one rank exchanges nothing' "$kas" train --net "$dir/net.json" --dataset "$dir/s.h5" --device cpu --capture-exchange
 expect 2 'one rank has the whole state' "$kas" train --net "$dir/net.json" --dataset "$dir/s.h5" --device cpu --shard-optimiser
 expect 2 'as many GPUs as ranks' "$kas" train --net "$dir/net.json" --dataset "$dir/s.h5" --device cuda:0,1 --ranks 4 --batch 16
 

@@ -51,14 +51,15 @@ same "$dir/cpu" cpu 200
 expect 2 'cannot be shared by 3 ranks' "${search[@]}" --device cpu --study "$dir/no" --ranks 3
 expect 2 '--workers is 1' "${search[@]}" --device cpu --study "$dir/no" --workers 1
 expect 2 '--sync-batch-norm needs --ranks' "${search[@]}" --device cpu --study "$dir/no" --ranks 1 --sync-batch-norm
+expect 2 '--capture-exchange needs --ranks' "${search[@]}" --device cpu --study "$dir/no" --ranks 1 --capture-exchange
 expect 2 '--ranks (the study has 2, this command 4)' "${search[@]}" --device cpu --epochs 200 --study "$dir/cpu" --ranks 4
 
 [ -f "$KAS_CUDA_LIBS" ] || { skip_part "$KAS_CUDA_LIBS is not built (make test builds it)"; echo "ok: search_ranks"; exit 0; }
 expect 2 'each rank needs a GPU of its own, and there is 1' "${search[@]}" --device cuda:1 --study "$dir/no"
 # Three GPUs: the third worker has no part in the final trainings.
 KAS_SIM_FAIL=ncclAllReduce:9:0:once KAS_SIM_FAIL_ONCE=$dir/once expect 0 'try 1 of 3: ' \
-    "${search[@]}" --device cuda --epochs 1 --study "$dir/cuda" --sync-batch-norm
-nccl='added by NCCL [0-9.]* with NCCL_ALGO=Ring, NCCL_PROTO=Simple, NCCL_NVLS_ENABLE=0, synchronised batch norm'
+    "${search[@]}" --device cuda --epochs 1 --study "$dir/cuda" --sync-batch-norm --capture-exchange
+nccl='added by NCCL [0-9.]* with NCCL_ALGO=Ring, NCCL_PROTO=Simple, NCCL_NVLS_ENABLE=0, NCCL_GRAPH_REGISTER=0, synchronised batch norm, captured with the step'
 "$kas" best "$dir/cuda" >"$dir/out"
 grep -q "^trained by 2 ranks, [0-9]* buckets of at most 65536 bytes, $nccl\.$" "$dir/out" || { cat "$dir/out"; fail "best has no exchange"; }
 "$kas" best --json "$dir/cuda" | grep -q "\"finalist\".*\"exchange\": *\"2 ranks, .*$nccl\"" || fail "best --json has no exchange"

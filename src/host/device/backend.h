@@ -39,6 +39,7 @@ typedef struct kas_step {
     const void *from;
     size_t bytes;
     kas_group *group; /* MEAN, GATHER and JOIN */
+    bool captured;    /* the same: it may be part of a graph (kas_plan_capture_exchanges) */
 } kas_step;
 
 static inline bool kas_step_exchanges(const kas_step *step)

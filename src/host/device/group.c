@@ -42,6 +42,11 @@ const char *kas_group_settings(const kas_group *group)
     return group->settings;
 }
 
+bool kas_group_captures(const kas_group *group)
+{
+    return group && group->capture;
+}
+
 /* ---- the meeting ----------------------------------------------------------------------------- */
 
 static kas_status publish(const char *path, const kas_group_options *o, const char *id)
@@ -116,28 +121,23 @@ static void give_up_after(unsigned seconds)
     alarm(seconds);
 }
 
-/* Ends the group on this rank for the reason that kas_error gives. */
-static void end(kas_group *g)
+/* Ends the group on this rank for the reason that kas_error gives, unless it has failed already. The
+ * thread that watches it does the rest. */
+static void fail(kas_group *g)
 {
-    char reason[sizeof g->message];
-    snprintf(reason, sizeof reason, "%s", kas_error());
-    give_up_after(GRACE_SECONDS);
     pthread_mutex_lock(&g->lock);
-    snprintf(g->message, sizeof g->message, "%s", reason);
-    g->failed = true;
-    g->device->backend->group->abort(g);
+    if (!g->failed) {
+        give_up_after(GRACE_SECONDS);
+        snprintf(g->message, sizeof g->message, "%s", kas_error());
+        g->failed = true;
+    }
     pthread_mutex_unlock(&g->lock);
 }
 
 void kas_group_abort(kas_group *g, kas_status status)
 {
-    if (!g || status == KAS_OK)
-        return;
-    g->closing = true;
-    pthread_join(g->watcher, NULL);
-    g->watched = false;
-    if (!g->failed)
-        end(g);
+    if (g && status != KAS_OK)
+        fail(g);
 }
 
 static void *watch(void *argument)
@@ -150,8 +150,10 @@ static void *watch(void *argument)
         if (status == KAS_OK && since > 0 && kas_monotonic() - since > g->timeout)
             status = kas_fail(KAS_DEVICE, "no answer of the other ranks for %g s", g->timeout);
         if (status != KAS_OK && !g->closing)
-            end(g);
+            fail(g);
     }
+    if (g->failed)
+        g->device->backend->group->abort(g);
     return NULL;
 }
 
@@ -201,6 +203,7 @@ kas_status kas_group_open(kas_device *device, const kas_group_options *o, kas_gr
     g->rank = o->rank;
     g->ranks = o->ranks;
     g->timeout = o->timeout;
+    g->capture = o->capture;
     pthread_mutex_init(&g->lock, NULL);
     kas_status status = join(g, o);
     if (status == KAS_OK && pthread_create(&g->watcher, NULL, watch, g) != 0)

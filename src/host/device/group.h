@@ -29,19 +29,22 @@ typedef struct kas_group_options {
     const char *folder, *name;
     int rank, ranks;
     double timeout; /* seconds that a rank waits for the others, in the meeting too */
+    bool capture;   /* see kas_plan_capture_exchanges; of all ranks or of none */
 } kas_group_options;
 
 /* Joins the group, and waits until all ranks have. Other folders free it with kas_group_close, after
  * the plans that use it and before the device. */
 kas_status kas_group_open(kas_device *device, const kas_group_options *options, kas_group **out);
 void kas_group_close(kas_group *group); /* leaves it; NULL is allowed */
-/* Ends the group for all ranks because this one failed with `status`: before memory that exchanges
- * use is freed. NULL, and KAS_OK, do nothing. */
+/* Ends the group for all ranks because this one failed with `status`: before plans and memory that
+ * exchanges use are freed. It does not wait for the end. NULL, and KAS_OK, do nothing. */
 void kas_group_abort(kas_group *group, kas_status status);
 int kas_group_rank(const kas_group *group);  /* NULL: 0 */
 int kas_group_ranks(const kas_group *group); /* NULL: 1 */
 /* Says by what the group adds and in which order: what the bits of its sums depend on. */
 const char *kas_group_settings(const kas_group *group);
+/* Returns whether exchanges are captured: asked for, possible, and not given up so far. */
+bool kas_group_captures(const kas_group *group); /* NULL: false */
 /* Fails when the group has failed. */
 kas_status kas_group_check(kas_group *group);
 /* Begins the time that this thread may take for what follows, in which other ranks may hold it up:
@@ -56,6 +59,10 @@ void kas_group_wait(kas_group *group, bool waits);
 kas_status kas_plan_mean(kas_plan *plan, kas_group *group, float *values, size_t count);
 kas_status kas_plan_gather(kas_plan *plan, kas_group *group, void *all, size_t bytes);
 kas_status kas_plan_join(kas_plan *plan, kas_group *group);
+/* Lets the CUDA device put exchanges that are recorded from here on into the plan's graph, where the
+ * group captures; otherwise they lie between graphs. All ranks must run the plan equally often, because
+ * NCCL wants an exchange captured by all of them or by none: when one rank cannot, none does. */
+void kas_plan_capture_exchanges(kas_plan *plan);
 
 /* Fills `all`, [ranks][bytes] in the memory of the host, with what each rank has at `mine`. Waits. */
 kas_status kas_group_gather(kas_group *group, const void *mine, size_t bytes, void *all);

@@ -16,16 +16,18 @@ struct kas_group {
     double timeout;
     void *link; /* the device's */
     pthread_t watcher;
-    pthread_mutex_t lock; /* of message, and of link against an abort while it is used */
+    pthread_mutex_t lock; /* of message, and of what an abort takes out of link */
     bool watched;
     _Atomic bool failed, closing;
+    bool capture; /* see kas_group_captures; `join` clears it, with a warning, where it cannot be */
     _Atomic double waiting; /* since when; 0 = not at all */
     char message[512];
     char settings[160]; /* see kas_group_settings; `join` writes it */
 };
 
-/* Every function may fail with a message except the last two. `poll` and `abort` are called by any
- * thread, `abort` at most once and with the lock held. */
+/* Every function may fail with a message except the last two. `poll` is called by any thread; `abort`
+ * at most once, by the thread that watches the group or before there is one. It may wait until the
+ * graphs of all plans with exchanges are freed, so whoever frees them must not wait for it. */
 struct kas_group_backend {
     kas_status (*id)(kas_device *, char id[KAS_GROUP_ID]);        /* rank 0: draws the id */
     kas_status (*join)(kas_group *, const char id[KAS_GROUP_ID]); /* sets link; need not wait */

@@ -8,7 +8,8 @@ struct kas_plan {
     kas_device *device;
     kas_step *step;
     int steps, capacity;
-    void *kept; /* the device's data for the present steps */
+    bool captures; /* exchanges (kas_plan_capture_exchanges) */
+    void *kept;    /* the device's data for the present steps */
 };
 
 kas_status kas_plan_create(kas_device *device, kas_plan **out)
@@ -134,23 +135,33 @@ kas_status kas_plan_copy(kas_plan *plan, void *to, const void *from, size_t byte
     return append(plan, &(kas_step){.kind = KAS_STEP_COPY, .to = to, .from = from, .bytes = bytes});
 }
 
+static kas_status exchange(kas_plan *plan, kas_group *group, kas_step step)
+{
+    step.group = group;
+    step.captured = plan->captures;
+    return append(plan, &step);
+}
+
 kas_status kas_plan_mean(kas_plan *plan, kas_group *group, float *values, size_t count)
 {
-    return append(plan, &(kas_step){.kind = KAS_STEP_MEAN,
-                                    .group = group,
-                                    .to = values,
-                                    .bytes = count * sizeof *values});
+    return exchange(
+        plan, group,
+        (kas_step){.kind = KAS_STEP_MEAN, .to = values, .bytes = count * sizeof *values});
 }
 
 kas_status kas_plan_gather(kas_plan *plan, kas_group *group, void *all, size_t bytes)
 {
-    return append(plan,
-                  &(kas_step){.kind = KAS_STEP_GATHER, .group = group, .to = all, .bytes = bytes});
+    return exchange(plan, group, (kas_step){.kind = KAS_STEP_GATHER, .to = all, .bytes = bytes});
 }
 
 kas_status kas_plan_join(kas_plan *plan, kas_group *group)
 {
-    return append(plan, &(kas_step){.kind = KAS_STEP_JOIN, .group = group});
+    return exchange(plan, group, (kas_step){.kind = KAS_STEP_JOIN});
+}
+
+void kas_plan_capture_exchanges(kas_plan *plan)
+{
+    plan->captures = true;
 }
 
 kas_status kas_plan_run(kas_plan *plan)

@@ -76,8 +76,8 @@ kas_status kas_model_plan_memory(const kas_model_options *options, kas_memory_pl
 /* Returns the bytes of device memory that the model holds. */
 size_t kas_model_memory(const kas_model *model);
 /* Says how the ranks of a model with a group exchange: what the bits of its training depend on.
- * "" before a step of TRAIN is recorded. */
-const char *kas_model_exchange(const kas_model *model);
+ * The text is the model's, and changes where the first steps show that exchanges cannot be captured. */
+const char *kas_model_exchange(kas_model *model);
 double kas_model_compile_seconds(const kas_model *model); /* 0: the cache had everything */
 
 /* ---- tensors: host copies in PyTorch's logical order, see params.h --------------------------- */

@@ -241,6 +241,7 @@ kas_status kas_model_record(kas_model *model, const kas_step_options *options, k
     if (options->mode == KAS_TAPE_TRAIN && options->rows)
         KAS_TRY(set_decay(model, options->recipe));
     KAS_TRY(kas_plan_create(model->device, &r.plan));
+    kas_plan_capture_exchanges(r.plan);
     kas_status status = append_all(&r);
     if (status != KAS_OK)
         kas_plan_free(r.plan);

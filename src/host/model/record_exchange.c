@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "host/core/log.h"
-
 enum { LEAST_BUCKET = 1 << 14 /* floats */ };
 
 static size_t bucket_size(const kas_params *p)
@@ -43,20 +41,19 @@ static int completed_by(const kas_params *p, const int *last, size_t from, size_
     return operation;
 }
 
-static void describe(kas_model *m, int buckets)
+const char *kas_model_exchange(kas_model *m)
 {
+    const kas_params *p = &m->params;
+    int buckets = 0;
+    for (size_t from = 0; from < p->learned; from = bucket_end(p, from))
+        buckets++;
     snprintf(m->exchange, sizeof m->exchange,
-             "%d ranks, %d buckets of at most %zu bytes, added by %s%s%s",
-             kas_group_ranks(m->group), buckets, bucket_size(&m->params) * sizeof(float),
+             "%d ranks, %d buckets of at most %zu bytes, added by %s%s%s%s",
+             kas_group_ranks(m->group), buckets, bucket_size(p) * sizeof(float),
              kas_group_settings(m->group), m->sync_batch_norm ? ", synchronised batch norm" : "",
-             m->share ? ", optimiser in shards" : "");
-    if (kas_group_rank(m->group) == 0)
-        kas_info("%s", m->exchange);
-}
-
-const char *kas_model_exchange(const kas_model *model)
-{
-    return model->exchange;
+             m->share ? ", optimiser in shards" : "",
+             kas_group_captures(m->group) ? ", captured with the step" : "");
+    return m->exchange;
 }
 
 kas_status kas_record_find_buckets(kas_recorder *r)
@@ -72,8 +69,6 @@ kas_status kas_record_find_buckets(kas_recorder *r)
         to = bucket_end(p, from);
         r->completed_by[bucket++] = completed_by(p, last, from, to);
     }
-    if (r->m->group && r->options->mode == KAS_TAPE_TRAIN)
-        describe(r->m, bucket);
     free(last);
     return KAS_OK;
 }

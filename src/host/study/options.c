@@ -73,6 +73,8 @@ static const kas_field fields[] = {
     {"ranks", "--ranks", INTEGER(ranks), .low = 1, .high = KAS_MAX_DEVICES, .optional = true,
      .absent = 1},
     {"sync_batch_norm", "--sync-batch-norm", KAS_FIELD_FLAG, AT(sync_batch_norm), .optional = true},
+    {"capture_exchange", "--capture-exchange", KAS_FIELD_FLAG, AT(capture_exchange),
+     .optional = true},
 };
 enum { FIELDS = sizeof fields / sizeof *fields, MOST_KEYS = 96, MAX_BYTES = 1 << 20 };
 

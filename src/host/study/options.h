@@ -100,7 +100,8 @@ typedef struct kas_search_options {
     char prefilter[32]; /* "SCORE:K": of K proposals one is trained (search/prefilter.h) */
     int tune;           /* kas_tuning: no candidate's, finalists', or all candidates' */
     int ranks;          /* workers that share each final training (docs/parallel.md) */
-    bool sync_batch_norm; /* of those trainings: see kas_train_options */
+    bool sync_batch_norm;  /* of those trainings: see kas_train_options */
+    bool capture_exchange; /* the same: see kas_group_options */
 } kas_search_options;
 
 /* Returns the defaults of everything except the recipe and the options that the machine determines

@@ -7,7 +7,7 @@
 typedef struct identity {
     uint8_t run[32];
     char data[sizeof((kas_dataset *)0)->digest];
-    uint64_t step;
+    uint64_t step, captures;
 } identity;
 
 static kas_status compare(const identity *mine, int self, const identity *other, int rank)
@@ -27,13 +27,19 @@ static kas_status compare(const identity *mine, int self, const identity *other,
                         "rank %d goes on from step %" PRIu64 " and rank %d from %" PRIu64
                         ": they have read different checkpoints",
                         rank, other->step, self, mine->step);
+    if (other->captures != mine->captures)
+        return kas_fail(
+            KAS_BAD_INPUT,
+            "rank %d captures exchanges and rank %d does not; give --capture-exchange to "
+            "all ranks or to none",
+            mine->captures ? self : rank, mine->captures ? rank : self);
     return KAS_OK;
 }
 
 kas_status kas_train_check_ranks(const kas_train_options *o, const uint8_t digest[32],
                                  uint64_t step)
 {
-    identity mine = {.step = step}, all[KAS_MAX_DEVICES];
+    identity mine = {.step = step, .captures = kas_group_captures(o->group)}, all[KAS_MAX_DEVICES];
     char message[512];
     kas_status status = KAS_OK;
     if (!o->group)

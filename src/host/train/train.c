@@ -37,6 +37,7 @@ typedef struct run {
     kas_verdict wanted;    /* the last verdict of a callback of this rank */
     kas_verdict verdict;   /* what the ranks agree on */
     const char *diverged;  /* what was not finite; NULL: nothing */
+    bool captures;         /* exchanges, as far as on_exchange knows */
     kas_buf correct;       /* of the last evaluations: see kas_train_result */
 } run;
 
@@ -88,6 +89,17 @@ static kas_status set_metrics(const run *r, const kas_metrics *metrics)
 {
     const kas_metrics zero = {0};
     return kas_model_set_metrics(r->model, kas_group_rank(r->o->group) == 0 ? metrics : &zero);
+}
+
+static void tell_exchange(run *r)
+{
+    const kas_train_options *o = r->o;
+    const char *exchange = kas_model_exchange(r->model);
+    r->captures = kas_group_captures(o->group);
+    if (kas_group_rank(o->group) == 0)
+        kas_info("%s", exchange);
+    if (o->on_exchange)
+        o->on_exchange(o->context, exchange);
 }
 
 static kas_step_state state_at(const run *r, uint32_t image)
@@ -228,6 +240,8 @@ static kas_status look(run *r, kas_metrics *metrics)
     kas_chunk chunk;
     KAS_TRY(kas_chunks_look(&r->chunks, &chunk));
     *metrics = chunk.metrics;
+    if (r->captures && !kas_group_captures(o->group))
+        tell_exchange(r);
     KAS_TRY(kas_samples_add(&r->step_time, chunk.seconds / chunk.steps));
     if (!r->diverged)
         r->diverged = what_is_not_finite(metrics);
@@ -467,8 +481,8 @@ static kas_status prepare(run *r)
     KAS_TRY(record_plans(r));
     KAS_TRY(start_or_resume(r));
     KAS_TRY(kas_train_check_ranks(o, r->digest, r->step));
-    if (o->group && o->on_exchange)
-        o->on_exchange(o->context, kas_model_exchange(r->model));
+    if (o->group)
+        tell_exchange(r);
     return KAS_OK;
 }
 

@@ -53,8 +53,8 @@ typedef struct kas_train_options {
     /* Called every few steps with the number of steps done and of all steps. It renews a lease,
      * shows progress, or asks to stop; may be NULL. */
     kas_verdict (*on_progress)(void *context, uint64_t step, uint64_t steps, double loss);
-    /* Called once by each of several ranks, before the first step, with how they exchange
-     * (kas_model_exchange); may be NULL. */
+    /* Called by each of several ranks, before the first step, with how they exchange
+     * (kas_model_exchange), and again if that changes in the first steps; may be NULL. */
     void (*on_exchange)(void *context, const char *exchange);
     void *context;
     const char *checkpoint;  /* file; the run resumes from it when it exists and matches; NULL =

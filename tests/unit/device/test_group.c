@@ -33,7 +33,7 @@ static int as_rank(rank_body *body, const char *name, int rank, int ranks, doubl
 {
     kas_device *device;
     kas_group *group;
-    const kas_group_options options = {folder, name, rank, ranks, timeout};
+    const kas_group_options options = {folder, name, rank, ranks, timeout, false};
     if (kas_device_open(spec, 1, &device) != KAS_OK)
         return WRONG;
     kas_status status = kas_group_open(device, &options, &group);

@@ -64,7 +64,8 @@ enum {
     OPTION_MEASURE,
     OPTION_MOST_MISSED,
     OPTION_RANKS,
-    OPTION_SYNC_BATCH_NORM
+    OPTION_SYNC_BATCH_NORM,
+    OPTION_CAPTURE_EXCHANGE
 };
 
 static const struct argp_option option_list[] = {
@@ -205,6 +206,10 @@ static const struct argp_option option_list[] = {
      "With --ranks: batch norms take the statistics of all ranks' images (default: of each rank's "
      "own)",
      4},
+    {"capture-exchange", OPTION_CAPTURE_EXCHANGE, 0, 0,
+     "With --ranks on GPUs: a step is one graph with NCCL's calls in it (default: they lie between "
+     "graphs)",
+     4},
     {"shrink", OPTION_SHRINK, "FACTOR", 0,
      "Search in rounds, STUDY/round-0, STUDY/round-1, ...: each begins with the kernels of the "
      "round before and has FACTOR times its limit on FLOPs (with --flops 0: on latency); a round "
@@ -277,6 +282,8 @@ static error_t check(const search_command *c, struct argp_state *state)
         argp_error(state, "--init-partial needs --init");
     if (c->request.search.sync_batch_norm && c->request.search.ranks == 1)
         argp_error(state, "--sync-batch-norm needs --ranks");
+    if (c->request.search.capture_exchange && c->request.search.ranks == 1)
+        argp_error(state, "--capture-exchange needs --ranks");
     if (c->request.search.most_missed > 0 && !c->request.search.imitate)
         argp_error(state, "--most-missed needs --imitate");
     if (c->request.search.sample.space == KAS_SPACE_NAS_PTE &&
@@ -331,6 +338,7 @@ static const kas_cli_value values[] = {
     {OPTION_MOST_MISSED, KAS_CLI_NUMBER(search_command, request.search.most_missed, 0.01, 1e3)},
     {OPTION_RANKS, KAS_CLI_INT(search_command, request.search.ranks, 1, KAS_MAX_DEVICES)},
     {OPTION_SYNC_BATCH_NORM, KAS_CLI_FLAG(search_command, request.search.sync_batch_norm)},
+    {OPTION_CAPTURE_EXCHANGE, KAS_CLI_FLAG(search_command, request.search.capture_exchange)},
     {OPTION_DRY, KAS_CLI_FLAG(search_command, dry)},
     {OPTION_NO_TRAINING, KAS_CLI_FLAG(search_command, untrained.given)},
     {OPTION_CONFIGURATIONS, KAS_CLI_INT(search_command, untrained.configurations, 1, 1000000)},

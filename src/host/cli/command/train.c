@@ -55,6 +55,7 @@ enum {
     OPT_SYNC_BATCH_NORM,
     OPT_NODES,
     OPT_SHARD_OPTIMISER,
+    OPT_CAPTURE_EXCHANGE,
     OPT_TUNED,
     OPT_UNTIL
 };
@@ -90,6 +91,8 @@ static const struct argp_option option_list[] = {
      "Each rank keeps the optimiser's state of its share of the parameters only: less memory, the "
      "same result",
      5},
+    {"capture-exchange", OPT_CAPTURE_EXCHANGE, 0, 0,
+     "On GPUs: a step is one graph with NCCL's calls in it (default: they lie between graphs)", 5},
     {"rank-timeout", OPT_RANK_TIMEOUT, "SECONDS", 0,
      "End when a rank waits longer than this for the others (default 600)", 5},
     {"nodes", OPT_NODES, "FOLDER", 0,
@@ -128,6 +131,7 @@ static const kas_cli_value values[] = {
     {OPT_RANK_TIMEOUT, KAS_CLI_NUMBER(train_cli, ranks.timeout, 0.1, 86400)},
     {OPT_SYNC_BATCH_NORM, KAS_CLI_FLAG(train_cli, sync_batch_norm)},
     {OPT_SHARD_OPTIMISER, KAS_CLI_FLAG(train_cli, shard_optimiser)},
+    {OPT_CAPTURE_EXCHANGE, KAS_CLI_FLAG(train_cli, ranks.capture)},
     {OPT_NODES, KAS_CLI_TEXT(train_cli, nodes)},
     {OPT_DRY_RUN, KAS_CLI_FLAG(train_cli, dry_run)},
     {OPT_UNTIL, KAS_CLI_NUMBER(train_cli, until, 1e9, 1e11)},
@@ -551,10 +555,10 @@ static kas_status run(int argc, char **argv)
     if (o.recipe.batch % o.ranks.ranks != 0)
         return kas_fail(KAS_USAGE, "--batch %d cannot be shared by %d ranks; use a multiple of %d",
                         o.recipe.batch, o.ranks.ranks, o.ranks.ranks);
-    if (o.shard_optimiser && o.ranks.ranks == 1)
-        return kas_fail(KAS_USAGE,
-                        "--shard-optimiser: one rank has the whole state; give --ranks, or "
-                        "several GPUs as --device");
+    if ((o.shard_optimiser || o.ranks.capture) && o.ranks.ranks == 1)
+        return kas_fail(KAS_USAGE, "%s; give --ranks, or several GPUs as --device",
+                        o.shard_optimiser ? "--shard-optimiser: one rank has the whole state"
+                                          : "--capture-exchange: one rank exchanges nothing");
     if (o.dry_run && o.ranks.rank > 0) /* rank 0 says it */
         return KAS_OK;
     if (kas_seconds_until(o.until) < KAS_UNTIL_LEAST && (o.nodes || !o.ranks.started))

@@ -70,7 +70,8 @@ kas_status kas_cli_ranks_join(const kas_cli_ranks *ranks, kas_device *device, ka
                                        .name = ranks->name,
                                        .rank = ranks->rank,
                                        .ranks = ranks->ranks,
-                                       .timeout = ranks->timeout};
+                                       .timeout = ranks->timeout,
+                                       .capture = ranks->capture};
     *out = NULL;
     return ranks->started ? kas_group_open(device, &options, out) : KAS_OK;
 }

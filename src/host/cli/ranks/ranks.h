@@ -17,10 +17,11 @@ typedef struct kas_cli_ranks {
     char device[32];                 /* of this rank */
     char folder[PATH_MAX], name[96]; /* where the ranks meet, under a name that only they have */
     double timeout;                  /* seconds */
+    bool capture;                    /* see kas_group_options */
 } kas_cli_ranks;
 
 /* Finds out how many ranks train: `asked` (--ranks; 0 = one for each GPU that `device` names), and
- * whether this process is one of them. `timeout` is set already. */
+ * whether this process is one of them. `timeout` and `capture` are set already. */
 kas_status kas_cli_ranks_find(const char *device, int asked, kas_cli_ranks *out);
 /* Runs all ranks of `kas-gpu train` to their end; argv[1] and what follows are its options. Fails as
  * the first rank that fails does. */

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "host/core/log.h"
 #include "host/device/cpu/cpu.h"
 #include "host/device/group_impl.h"
 #include "host/device/shared.h"
@@ -19,6 +20,9 @@ static kas_status join(kas_group *g, const char id[KAS_GROUP_ID])
     kas_shared *shared;
     KAS_TRY(kas_shared_join(id, g->rank, g->ranks, &shared));
     g->link = shared;
+    if (g->capture && g->rank == 0)
+        kas_warn("exchanges are not captured: only a GPU has graphs");
+    g->capture = false;
     snprintf(g->settings, sizeof g->settings, "shared memory in the order of ranks");
     return KAS_OK;
 }

@@ -220,7 +220,8 @@ static kas_status meet(const kas_evaluation *r, kas_group **out)
                                        .name = r->task->attempt,
                                        .rank = r->task->rank,
                                        .ranks = r->task->ranks,
-                                       .timeout = r->task->rank_timeout};
+                                       .timeout = r->task->rank_timeout,
+                                       .capture = r->mine->shared->options.capture_exchange};
     *out = NULL;
     return r->task->ranks ? kas_group_open(r->mine->device, &options, out) : KAS_OK;
 }
