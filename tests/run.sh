@@ -12,7 +12,7 @@
 # begins with those that took longest, so that none of them is left alone at the end.
 set -u
 here=$(realpath "${BASH_SOURCE[0]}")
-slow=' ptx test_builtin search_ahead test_rows peer_resnet20_device search search_pack search_cuda_sim search_store test_program known_kernels test_primitives test_sampled test_precision command_line gpu_script slurm slurm_train rank_faults '
+slow=' ptx test_builtin search_ahead test_rows peer_resnet20_device search search_pack search_cuda_sim search_store test_program known_kernels test_primitives test_sampled test_precision command_line gpu_script slurm slurm_train rank_faults rank_calls '
 
 # A program's name, and the command that runs it: an item is a program, cuda-sim:PROGRAM (on the stand-in for NVIDIA's
 # libraries), ptx:PROGRAM (the same, and PTX is executed), ptx-own:PROGRAM (without the libraries), or a script.

@@ -149,8 +149,8 @@ static void leave(kas_group *g)
     if (kas_cuda_enter_to_free(cuda)) {
         if (l->stream)
             cuda->driver->cuStreamSynchronize(l->stream);
-        if (l->comm)
-            l->nccl->ncclCommDestroy(l->comm);
+        if (l->comm && KAS_NCCL(l->nccl, ncclCommDestroy(l->comm)) != KAS_OK)
+            kas_warn("rank %d of %d leaves the group: %s", g->rank, g->ranks, kas_error());
         if (l->ready)
             cuda->driver->cuEventDestroy_v2(l->ready);
         if (l->done)

@@ -41,8 +41,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Makes the `nth` call from now on (1 = the next) of `function` ("*": of any function) fail with
- * `code` (0: one that fits the call). `sticky`: the GPU is dead from then on. `function` NULL:
+/* Makes the `nth` call from now on (1 = the next) of `function` ("*": of any function, "nccl*": of any
+ * that begins so) fail with `code` (0: one that fits the call). `sticky`: the GPU is dead from then on. `function` NULL:
  * nothing fails. */
 void kas_sim_fail(const char *function, int nth, int code, bool sticky);
 /* Returns whether that failure has taken place. `name` gets the function that failed, with

@@ -114,11 +114,18 @@ static void count(const char *name)
         makings += strcmp(name, making[i]) == 0;
 }
 
+/* Returns whether the failure is of this function: "nccl*" is of all that begin so. */
+static bool is_meant(const char *name)
+{
+    const char *star = strchr(sim.function, '*');
+    return star ? strncmp(sim.function, name, (size_t)(star - sim.function)) == 0
+                : strcmp(sim.function, name) == 0;
+}
+
 /* Counts a call and returns the code of a failure that is its own, else 0. */
 static int plant(const char *name, int fitting)
 {
-    if (!sim.remaining || (strcmp(sim.function, "*") != 0 && strcmp(sim.function, name) != 0) ||
-        --sim.remaining > 0 || !may_fail())
+    if (!sim.remaining || !is_meant(name) || --sim.remaining > 0 || !may_fail())
         return 0;
     sim.happened = true;
     snprintf(sim.failed_in, sizeof sim.failed_in, "%s%s", sim_capturing() ? "captured " : "", name);
