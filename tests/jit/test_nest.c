@@ -265,6 +265,46 @@ static void test_scattered(void **state)
     assert_true(fabs(e.scattered - 64 * 1.5) <= 1e-9 && e.alone == 0);
 }
 
+/* Counts the divisions of y[s][r][i] = x[i / 5 + r] x[i / 5 + 8 (i % 5)] x[(r + i) / 3]. */
+static kas_effort count_divisions(kas_nest *nest)
+{
+    const kas_schedule schedule = {4,
+                                   {{.kind = KAS_STEP_LANE, .loop = 2},
+                                    {.kind = KAS_STEP_ROWS, .loop = 1, .n = 16},
+                                    {.kind = KAS_STEP_SERIAL, .loop = 0},
+                                    {.kind = KAS_STEP_BLOCK, .loop = KAS_LOOP_ROWS}}};
+    const int64_t size[3] = {3, 32, 24}, much[1] = {64};
+    double flops, bytes;
+    kas_effort effort;
+    const int x = kas_ir_add_tensor(&ir, KAS_TENSOR_EXTERN, 1, much, 0);
+    const int y = kas_ir_add_tensor(&ir, KAS_TENSOR_DEF, 3, size, 0);
+    const kas_ix r = kas_ix_var(&ir, ir.tensor[y].var[1]), i = kas_ix_var(&ir, ir.tensor[y].var[2]),
+                 high = kas_ix_div(&ir, i, 5), low = kas_ix_mod(&ir, i, 5);
+    const kas_ex a = kas_ex_load(&ir, x, kas_ix_add(&ir, high, r)),
+                 b = kas_ex_load(&ir, x, kas_ix_add(&ir, high, kas_ix_scale(&ir, low, 8))),
+                 c = kas_ex_load(&ir, x, kas_ix_div(&ir, kas_ix_add(&ir, r, i), 3));
+    ir.cpu = false;
+    assert_int_equal(
+        kas_nest_open(
+            &ir, y, kas_ex_binary(&ir, KAS_FN_MUL, kas_ex_binary(&ir, KAS_FN_MUL, a, b), c), nest),
+        KAS_OK);
+    assert_int_equal(kas_schedule_apply(&ir, &schedule, nest), KAS_OK);
+    assert_int_equal(kas_nest_count(&ir, nest, &flops, &bytes, &effort), KAS_OK);
+    return effort;
+}
+
+/* A GPU's thread divides its lane's number once, for both operands, and what contains the row in
+ * each row. On a CPU each lane of each row divides for each operand. */
+static void test_divisions(void **state)
+{
+    (void)state;
+    kas_nest nest;
+    const kas_effort e = count_divisions(&nest);
+    assert_int_equal(nest.grid[0], 2);
+    assert_true(nest.block[1] > 1 && nest.block[1] < 16);
+    assert_true(e.divisions == 2 * 24 * 2 * nest.block[1] + 3 * 32 * 24);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -276,6 +316,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_split_outputs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_count, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_scattered, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_divisions, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

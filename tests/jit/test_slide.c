@@ -23,6 +23,12 @@ static void depthwise(kas_kernel *k)
     kas_build_conv_depthwise(k, kas_build_input(k), HW, 5, 1);
 }
 
+/* Too many loads for all taps to be under way: those along the slide are unrolled all the same. */
+static void wide(kas_kernel *k)
+{
+    kas_build_conv_depthwise(k, kas_build_input(k), HW, 7, 1);
+}
+
 /* Distant taps along one axis, mixed to one. */
 static void skinny(kas_kernel *k)
 {
@@ -40,11 +46,8 @@ static void twice(kas_kernel *k)
 static const struct {
     const char *name;
     void (*build)(kas_kernel *kernel);
-} kernels[] = {{"pool", pool},
-               {"maximum", maximum},
-               {"depthwise", depthwise},
-               {"skinny", skinny},
-               {"twice", twice}};
+} kernels[] = {{"pool", pool}, {"maximum", maximum}, {"depthwise", depthwise},
+               {"wide", wide}, {"skinny", skinny},   {"twice", twice}};
 enum { KERNELS = sizeof kernels / sizeof *kernels };
 
 static void results_are_right(void **state)
@@ -111,10 +114,37 @@ static void loads_are_shared(void **state)
     kas_program_free(p);
 }
 
+/* Returns how often the forward kernels have a loop over `taps` taps with this many of its turns
+ * unrolled. */
+static int count_unrolled(const char *text, int turns, int taps)
+{
+    const char *backward = strstr(text, "KAS_KERNEL(k_b");
+    char begin[40], end[40];
+    int count = 0;
+    snprintf(begin, sizeof begin, "KAS_UNROLL_FEW(%d)\n", turns);
+    snprintf(end, sizeof end, "< %d; v", taps);
+    for (const char *at = text; (at = strstr(at, begin)) != NULL && at < backward; at++) {
+        const char *loop = strchr(at, '\n') + 1, *line = strstr(loop, end);
+        count += line && line < strchr(loop, '\n');
+    }
+    return count;
+}
+
+/* What neighbours share is loaded once only where all taps along which they slide are unrolled; the
+ * other loop of taps turns. */
+static void taps_are_unrolled(void **state)
+{
+    (void)state;
+    kas_program *p = program_of(wide, KAS_LINEAR_GPU);
+    assert_int_equal(count_unrolled(p->source, 7, 7), 1);
+    assert_int_equal(count_unrolled(p->source, 1, 7), 1);
+    kas_program_free(p);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(results_are_right),
-                                       cmocka_unit_test(sums_of_neighbours),
-                                       cmocka_unit_test(loads_are_shared)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(results_are_right), cmocka_unit_test(sums_of_neighbours),
+        cmocka_unit_test(loads_are_shared), cmocka_unit_test(taps_are_unrolled)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

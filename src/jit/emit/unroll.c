@@ -5,14 +5,18 @@
  * at a time, takes 200 of a thread's 255, and some such kernels spill.  So turns are unrolled,
  * innermost loop first, until their loads fill LOADED registers.  Beyond that nothing is gained:
  * 256 threads with 64 values each under way are 64 KiB, and a multiprocessor needs some 16 to 32
- * KiB to keep memory busy (latency 600 to 800 ns, 25 to 40 GB/s of bandwidth each).
+ * KiB to keep memory busy (latency 600 to 800 ns, 25 to 40 GB/s of bandwidth each).  Where windows
+ * slide, turns side by side share loads, and up to SLID registers of them are unrolled.
  *
  * The CPU's compiler is told to unroll short reductions whole all the same: a loop inside the lanes
  * would keep them from vectorising (prelude.h). */
 #include "jit/emit/emitter.h"
 
+#include <math.h>
+
 enum {
     LOADED = 112,
+    SLID = 224,  /* where windows slide: loads that are used again need not all be under way */
     SINGLE = 2,  /* a value and its address */
     RUN = 4 + 1, /* 16 bytes and their address */
     FEW = 4      /* most turns of a long loop: the compiler's own choice takes over 200 registers */
@@ -22,6 +26,8 @@ typedef struct count {
     kas_emitter *emitter;
     uint64_t loops; /* loops whose turns are counted separately */
     double registers;
+    int innermost; /* loop, and the registers when all its turns are unrolled where windows slide */
+    double slid;
 } count;
 
 static void see_load(void *context, kas_ex x, const kas_ex_node *node)
@@ -37,12 +43,16 @@ static void see_load(void *context, kas_ex x, const kas_ex_node *node)
     const uint64_t mask = kas_masks_ex(&e->masks, x) & ~(e->open | c->loops);
     const uint64_t inside = mask & ~UINT64_C(0) << e->nest->loops;
     c->registers += registers * kas_masks_turns(&e->masks, inside);
+    double taps;
+    const double together = kas_nest_slide_loads(&e->masks, e->nest, node->ix, &taps);
+    const bool again = taps == 1 && kas_ix_has_var(e->ir, node->ix, c->innermost);
+    c->slid += registers * together * (again ? (double)e->ir->var_size[c->innermost] : 1);
 }
 
 /* Returns how many turns of the innermost loop may be unrolled. */
 static double room(kas_emitter *e, kas_ex body, const int *var, int vars)
 {
-    count c = {.emitter = e};
+    count c = {.emitter = e, .innermost = var[vars - 1]};
     for (int i = 0; i < vars; i++)
         c.loops |= UINT64_C(1) << kas_masks_index(&e->masks, var[i]);
     /* When memory is exhausted, a later step fails and says so. */
@@ -50,7 +60,11 @@ static double room(kas_emitter *e, kas_ex body, const int *var, int vars)
         return 1;
     const double turns = LOADED / (c.registers > 1 ? c.registers : 1);
     const double inner = e->nest->inner < 0 ? 1 : (double)e->ir->var_size[e->nest->inner];
-    return e->nest->slides ? turns - inner + 1 : turns / inner; /* neighbours share loads */
+    if (!e->nest->slides)
+        return turns / inner;
+    /* Neighbours share loads where all taps along which windows slide are unrolled. */
+    const double taps = (double)e->ir->var_size[c.innermost];
+    return !e->ir->cpu && c.slid <= SLID ? fmax(taps, turns - inner + 1) : turns - inner + 1;
 }
 
 static long long divisor_below(long long size, double most)

@@ -4,7 +4,9 @@
  * How often an expression is computed follows from the variables on which it depends. The lanes are
  * the innermost loop, so what depends on them is computed for each lane in each turn of every loop
  * around them. What does not depend on them stands in front of them: in the outermost loop that has
- * its variables, or, inside a reduction, in each turn of it. */
+ * its variables, or, inside a reduction, in each turn of it. Indices of a GPU's kernels are taken
+ * apart: each division or clamp stands in front of the loops on which it does not depend. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "host/core/gcd.h"
@@ -43,6 +45,7 @@ typedef struct counter {
     uint64_t all, lane; /* bits of the kernel's loops; of the lanes */
     uint64_t around;    /* of the reductions that run around the lanes */
     char *read;         /* by tensor */
+    char *indexed;      /* by atom, on a GPU: it is counted */
     float *skipped;     /* by kas_ex: of a load, the share of its turns that a guard leaves out */
     double rows;        /* of lanes */
     double row_lanes;   /* lanes of a row */
@@ -52,6 +55,11 @@ typedef struct counter {
 } counter;
 
 /* ---- how often ------------------------------------------------------------------------------- */
+
+static uint64_t bit_of(const counter *c, int var)
+{
+    return UINT64_C(1) << kas_masks_index(&c->masks, var);
+}
 
 /* Returns how often a value that depends on these variables is computed. */
 static double computed(const counter *c, uint64_t mask)
@@ -115,20 +123,67 @@ static double index_cost(const counter *c, kas_ix ix)
  * they lie side by side, or at one place. */
 static double of_thread(const counter *c, kas_ix ix)
 {
-    if (c->ir->cpu || c->nest->width == 1)
+    if (c->nest->width == 1)
         return 1;
     return kas_ix_group(c->ir, ix, c->nest->lane).kind == KAS_GROUP_APART ? 1
                                                                           : 1.0 / c->nest->width;
 }
 
+/* Returns how often a GPU computes a part of an index. Compilers move it in front of every loop on
+ * which it does not depend. A thread keeps its block and its lanes; its own loops are, from the
+ * outermost on, plain loops, rows, a column or the turns inside the lanes, and reductions. */
+static double moved(const counter *c, uint64_t mask)
+{
+    const kas_nest *n = c->nest;
+    const int innermost[] = {n->inner, n->column, n->rows};
+    uint64_t around = c->all & (mask | ~c->lane);
+    double times = 1;
+    /* of a reduction: only the turns inside the lanes are known to stand inside it */
+    const int movable = mask >> n->loops ? 1 : 3 + n->serials;
+    for (int i = 0; i < movable; i++) {
+        const int var = i < 3 ? innermost[i] : n->serial[n->serials - 1 - (i - 3)];
+        const uint64_t bit = var < 0 ? 0 : bit_of(c, var);
+        if (mask & bit)
+            break;
+        around &= ~bit;
+        if (bit && var == n->rows)
+            times = n->block[1] * ceil((double)c->ir->var_size[var] / (double)n->block_rows);
+    }
+    return times * kas_masks_turns(&c->masks, mask | around);
+}
+
+/* Adds the parts of an index that are not counted yet; what several indices share is computed
+ * once. */
+static void compute_parts(counter *c, kas_ix whole, kas_ix ix, double share)
+{
+    const kas_ix_sum *s = kas_ix_get(c->ir, ix);
+    for (int i = 0; i < s->terms; i++) {
+        const kas_atom *atom = kas_atom_get(c->ir, s->term[i].atom);
+        if (atom->kind == KAS_ATOM_VAR || c->indexed[s->term[i].atom])
+            continue;
+        c->indexed[s->term[i].atom] = 1;
+        compute_parts(c, whole, atom->of, share);
+        const uint64_t mask = kas_masks_ix(&c->masks, atom->of);
+        if (atom->kind != KAS_ATOM_CLAMP && mask & c->lane)
+            c->effort->divisions += share * moved(c, mask) * of_thread(c, whole);
+        else
+            c->effort->shared += moved(c, mask & ~c->lane) * unshared(c, atom->of) *
+                                 (atom->kind == KAS_ATOM_CLAMP ? CLAMP : DIVIDE);
+    }
+}
+
 /* Adds the computation of an index: divisions of the lanes for each lane, all else for a row. */
 static void compute_index(counter *c, kas_ix ix, double share, bool picked)
 {
+    if (!c->ir->cpu) {
+        compute_parts(c, ix, ix, share);
+        return;
+    }
     const uint64_t mask = kas_masks_ix(&c->masks, ix);
     double cost = index_cost(c, ix);
     if (mask & c->lane) {
         const int divisions = kas_ix_lane_divisions(c->ir, ix, c->nest->lane) * !picked;
-        c->effort->divisions += share * computed(c, mask) * divisions * of_thread(c, ix);
+        c->effort->divisions += share * computed(c, mask) * divisions;
         cost -= DIVIDE * divisions;
     }
     if (cost > 0)
@@ -452,8 +507,9 @@ kas_status kas_nest_count(const kas_ir *ir, const kas_nest *nest, double *flops,
     if (status != KAS_OK)
         return status;
     c.read = calloc((size_t)ir->tensors, 1);
+    c.indexed = calloc((size_t)ir->atoms.count, 1);
     c.skipped = calloc((size_t)ir->exprs.count, sizeof *c.skipped);
-    if (!c.read || !c.skipped) {
+    if (!c.read || !c.indexed || !c.skipped) {
         status = kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
     } else {
         begin(&c);
@@ -465,6 +521,7 @@ kas_status kas_nest_count(const kas_ir *ir, const kas_nest *nest, double *flops,
     *flops = c.flops;
     *bytes = c.bytes;
     free(c.read);
+    free(c.indexed);
     free(c.skipped);
     kas_masks_free(&c.masks);
     if (status == KAS_OK)

@@ -99,9 +99,6 @@ kas_status kas_nest_slide(kas_ir *ir, kas_nest *nest);
  * many: then neighbouring turns of the loop share what they load, x[2 * (h + k / 2) + k % 2]. Does
  * nothing where there is none; returns KAS_ILLEGAL where it cannot be split. */
 kas_status kas_nest_split_taps(kas_ir *ir, kas_nest *nest, int loop);
-/* Returns how many loads at an index a thread makes for one turn of the taps along which windows do
- * not slide, and how many taps there are along which they do; 1 where no windows slide. */
-double kas_nest_slide_loads(const kas_masks *masks, const kas_nest *nest, kas_ix ix, double *taps);
 
 /* Returns whether lanes read apart at an index that is side by side along `turned`. */
 bool kas_ix_is_turned(const kas_ir *ir, kas_ix ix, int lane, int turned);

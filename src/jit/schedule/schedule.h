@@ -143,6 +143,10 @@ bool kas_atom_has_lane(const kas_ir *ir, const kas_atom *atom, int lane);
  * of `body`, outermost first. */
 void kas_nest_order_taps(const kas_ir *ir, const kas_nest *nest, kas_ex body, int *var, int vars);
 
+/* Returns how many loads at an index a thread makes for one turn of the taps along which windows do
+ * not slide, and how many taps there are along which they do; 1 where no windows slide. */
+double kas_nest_slide_loads(const kas_masks *masks, const kas_nest *nest, kas_ix ix, double *taps);
+
 /* Returns the array in which lanes of a GPU find a load, or NULL (boxes.c). */
 const kas_shared_box *kas_nest_box_of(const kas_nest *nest, kas_ex load);
 
