@@ -294,7 +294,7 @@ static kas_effort count_divisions(kas_nest *nest)
 }
 
 /* A GPU's thread divides its lane's number once, for both operands, and what contains the row in
- * each row. On a CPU each lane of each row divides for each operand. */
+ * each row of each plain turn. */
 static void test_divisions(void **state)
 {
     (void)state;

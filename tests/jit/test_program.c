@@ -337,10 +337,12 @@ static void test_alignment(void **state)
 static void test_ways(void **state)
 {
     (void)state;
-    static const kas_linear_policy ways[] = {KAS_LINEAR_CPU, KAS_LINEAR_DIRECT, KAS_LINEAR_LIBRARY,
-                                             KAS_LINEAR_UNFOLDED, KAS_LINEAR_SHIFTED};
-    for (int i = 0; i < 5; i++) {
-        kas_kernel depthwise = {0}, grouped = {0}, shifted = {0}, crossed = {0}, own = {0};
+    static const kas_linear_policy ways[] = {KAS_LINEAR_CPU,     KAS_LINEAR_DIRECT,
+                                             KAS_LINEAR_LIBRARY, KAS_LINEAR_UNFOLDED,
+                                             KAS_LINEAR_SHIFTED, KAS_LINEAR_MERGED};
+    for (int i = 0; i < 6; i++) {
+        kas_kernel depthwise = {0}, grouped = {0}, shifted = {0}, crossed = {0}, own = {0},
+                   apart = {0};
         linear_policy = ways[i];
         int u = kas_build_group_all(&depthwise, kas_build_input(&depthwise), 0);
         kas_build_fc(&depthwise, kas_build_unfold(&depthwise, u, HW), true, "C");
@@ -361,6 +363,9 @@ static void test_ways(void **state)
         agree("columns, then rows", &crossed);
         kas_build_conv(&own, kas_build_input(&own), HW, 3, 2, false, "C");
         agree("windows of its own, apart", &own);
+        u = kas_build_group(&apart, kas_build_input(&apart), 0, 1);
+        kas_build_conv(&apart, u, HW, 3, 1, true, "C");
+        agree("windows of groups", &apart);
     }
     linear_policy = KAS_LINEAR_GPU;
     assert_int_equal(kas_linear_policy_of("cpu+order1"), KAS_LINEAR_CPU);

@@ -196,7 +196,8 @@ typedef enum kas_linear_policy {
     KAS_LINEAR_DIRECT,
     KAS_LINEAR_LIBRARY,
     KAS_LINEAR_UNFOLDED, /* the library's, and all windows reach it so (kas_fc_windows) */
-    KAS_LINEAR_SHIFTED
+    KAS_LINEAR_SHIFTED,
+    KAS_LINEAR_MERGED
 } kas_linear_policy;
 /* Returns the piece_bytes of programs for a device or an arch, with that many cores: what half of
  * their nearest caches holds beside the tensors in between. 0 for a GPU. */

@@ -78,13 +78,56 @@ static int times_gain(kas_lower *l, int tensor, kas_dtype dtype)
     return scaled;
 }
 
+/* ---- groups that are merged ------------------------------------------------------------------ */
+
+/* Returns the weights of all groups as those of one: 0 from an input of one group to an output of
+ * another. */
+static int merged_filter(kas_lower *l, int node, int filter)
+{
+    kas_ir *ir = l->ir;
+    const kas_conv_desc d = conv_desc(l, node);
+    const int64_t size[4] = {d.c_out, d.kernel_h, d.kernel_w, d.c_in};
+    const int merged = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, 4, size, 0);
+    kas_ix at[4];
+    for (int i = 0; i < 4; i++)
+        at[i] = kas_ix_var(ir, ir->tensor[merged].var[i]);
+    const int64_t in = d.c_in / d.groups, out = d.c_out / d.groups;
+    const kas_ix apart =
+        kas_ix_add(ir, kas_ix_div(ir, at[0], out), kas_ix_scale(ir, kas_ix_div(ir, at[3], in), -1));
+    at[3] = kas_ix_mod(ir, at[3], in);
+    const kas_ex value = kas_ex_guard(ir, apart, 0, 0, kas_ex_read(ir, filter, at));
+    ir->tensor[merged].def = value;
+    ir->tensor[merged].dtype = ir->dtype;
+    return merged;
+}
+
+/* Returns the gradient of the weights from that of the merged ones. */
+static int own_gradient(kas_lower *l, int node, int merged)
+{
+    kas_ir *ir = l->ir;
+    const kas_conv_desc d = conv_desc(l, node);
+    const int64_t in = d.c_in / d.groups, out = d.c_out / d.groups;
+    const int64_t size[4] = {d.c_out, d.kernel_h, d.kernel_w, in};
+    const int own = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, 4, size, 0);
+    kas_ix at[4];
+    for (int i = 0; i < 4; i++)
+        at[i] = kas_ix_var(ir, ir->tensor[own].var[i]);
+    at[3] = kas_ix_add(ir, at[3], kas_ix_scale(ir, kas_ix_div(ir, at[0], out), in));
+    const kas_ex value = kas_ex_read(ir, merged, at);
+    ir->tensor[own].def = value;
+    return own;
+}
+
 /* ---- windows that are shifted ---------------------------------------------------------------- */
 
 /* Returns the map that computes a result for each tap, which lies innermost: KRSC weights are its
- * weights as they are. Otherwise returns the convolution itself. */
+ * weights as they are. Otherwise returns the convolution itself, of one group where they are
+ * merged. */
 static kas_conv_desc map_desc(const kas_lower *l, int node)
 {
     kas_conv_desc d = conv_desc(l, node);
+    if (l->fc[node].windows == KAS_FC_MERGED)
+        d.groups = 1;
     if (l->fc[node].windows != KAS_FC_SHIFTED)
         return d;
     d.c_out *= d.kernel_h * d.kernel_w;
@@ -182,6 +225,8 @@ void kas_fc_library(kas_lower *l, int node)
     fc->scaled = l->gained && node == kas_lower_last_map(l);
     fc->filter = fc->scaled ? times_gain(l, l->weight_tensor[fc->weight], ir->dtype)
                             : l->weight_tensor[fc->weight];
+    if (fc->windows == KAS_FC_MERGED)
+        fc->filter = merged_filter(l, node, fc->filter);
     fc->output = conv_tensor(l, &out, d.y_pitch, KAS_CONV_FORWARD, &d, fc->input, fc->filter);
     if (fc->windows == KAS_FC_SHIFTED)
         fc->output = sum_of_shifted(l, node, fc->output);
@@ -218,7 +263,9 @@ void kas_fc_library_gradient(kas_lower *l, int node)
     kas_ix at[KAS_IR_RANK], idx[KAS_IR_RANK];
     const kas_ir_tensor w = ir->tensor[fc->filter];
     const kas_fc_side ws = {.rank = w.rank, .size = {w.size[0], w.size[1], w.size[2], w.size[3]}};
-    const int dw = conv_tensor(l, &ws, 0, KAS_CONV_BACKWARD_WEIGHTS, &d, fc->input, dy);
+    int dw = conv_tensor(l, &ws, 0, KAS_CONV_BACKWARD_WEIGHTS, &d, fc->input, dy);
+    if (fc->windows == KAS_FC_MERGED)
+        dw = own_gradient(l, node, dw);
     l->dweight[fc->weight] = fc->scaled ? times_gain(l, dw, KAS_F32) : dw;
     const int dx = conv_tensor(l, &in, d.x_pitch, KAS_CONV_BACKWARD_DATA, &d, dy, fc->filter);
     kas_lower_vars(l, base, idx);

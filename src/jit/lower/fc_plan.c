@@ -346,6 +346,24 @@ static double taps_of(const kas_lower *l, int node)
     return taps;
 }
 
+/* Returns the groups of the library's convolution, instances included. */
+static double groups_of(const kas_fc_side *in)
+{
+    double groups = 1;
+    for (int d = KAS_DIM_Q; d < in->last; d++)
+        groups *= (double)in->size[d];
+    return groups;
+}
+
+/* Returns the share of a GPU's multiprocessors for which there are tiles of the result; libraries
+ * cut long sums. */
+static double filled(double pixels, double outs, double groups, double sum)
+{
+    enum { TILE = 64, LEAST_SUM = 512, CORES = 132 };
+    const double parts = fmax(1, floor(sum / LEAST_SUM));
+    return fmin(1, ceil(pixels / TILE) * ceil(outs / TILE) * groups * parts / CORES);
+}
+
 /* Predicts the time of a GPU's library, and of what our own launches add for it, where windows
  * reach it as fc->windows says. */
 static double windows_seconds(const kas_lower *l, int node)
@@ -354,24 +372,31 @@ static double windows_seconds(const kas_lower *l, int node)
     const kas_fc_side in = kas_fc_input_side(l, node), out = kas_fc_output_side(l, node);
     const speed *v = &gpu_speed;
     const double size = (double)kas_dtype_size(l->ir->dtype), taps = taps_of(l, node);
-    const double channels = l->weight[fc->weight].in_channels, results = product(&out) * taps;
-    const bool shifted = fc->windows == KAS_FC_SHIFTED;
-    const double outs = fc->sizes.fan_out * (shifted ? taps : 1);
+    const double results = product(&out) * taps, groups = groups_of(&in);
+    const bool shifted = fc->windows == KAS_FC_SHIFTED, merged = fc->windows == KAS_FC_MERGED;
+    const double together = merged ? groups : 1;
+    const double channels = l->weight[fc->weight].in_channels * together,
+                 outs = fc->sizes.fan_out * (shifted ? taps : together);
     double rate = l->ir->dtype == KAS_F32 && !l->tf32 ? plain_rate : tensor_rate;
     rate *= channels / (channels + v->few) * outs / (ceil(outs / v->vector) * v->vector);
-    bool grouped = false; /* by instances too */
-    for (int d = KAS_DIM_Q; d < in.last; d++)
-        grouped |= in.size[d] > 1;
-    if (grouped && taps > 1 && !shifted)
+    rate *= filled(product(&in) / (groups * l->weight[fc->weight].in_channels), outs,
+                   groups / together, channels * (shifted ? 1 : taps));
+    if (groups > together && taps > 1 && !shifted)
         rate *= grouped_windows;
     const double read = size * product(&in) / v->bandwidth,
                  written = size * (shifted ? results : product(&out)) / v->bandwidth;
-    double seconds = longer(multiply_adds(l, node) / rate, read + written);
+    double seconds = longer(multiply_adds(l, node) * together / rate, read + written);
     if (moves_of(l, node) > 1) /* what is read is written before */
         seconds += read;
     if (shifted)
         seconds += longer(results / v->direct, written);
     return seconds + (fc->windows == KAS_FC_CONVOLVED ? 0 : launch);
+}
+
+static bool is_grouped(const kas_lower *l, int node)
+{
+    const kas_fc_side in = kas_fc_input_side(l, node);
+    return groups_of(&in) > 1;
 }
 
 /* Returns how windows reach a GPU's library: as its convolution's unless the prediction is clearly
@@ -382,8 +407,10 @@ static kas_fc_windows cheapest_windows(kas_lower *l, int node)
     kas_lowered_fc *fc = &l->fc[node];
     double least = worth * windows_seconds(l, node);
     kas_fc_windows best = KAS_FC_CONVOLVED;
-    for (fc->windows = KAS_FC_UNFOLDED; fc->windows <= KAS_FC_SHIFTED; fc->windows++) {
+    for (fc->windows = KAS_FC_UNFOLDED; fc->windows <= KAS_FC_MERGED; fc->windows++) {
         sort_dims(l, node, true);
+        if (fc->windows == KAS_FC_MERGED && !is_grouped(l, node))
+            continue;
         const double seconds = windows_seconds(l, node);
         if (seconds >= least)
             continue;
@@ -403,9 +430,10 @@ static kas_fc_windows choose_windows(kas_lower *l, int node)
         return KAS_FC_CONVOLVED;
     if (l->linear_policy == KAS_LINEAR_GPU && !depthwise)
         return cheapest_windows(l, node);
-    return l->linear_policy == KAS_LINEAR_UNFOLDED  ? KAS_FC_UNFOLDED
-           : l->linear_policy == KAS_LINEAR_SHIFTED ? KAS_FC_SHIFTED
-                                                    : KAS_FC_CONVOLVED;
+    return l->linear_policy == KAS_LINEAR_UNFOLDED                        ? KAS_FC_UNFOLDED
+           : l->linear_policy == KAS_LINEAR_SHIFTED                       ? KAS_FC_SHIFTED
+           : l->linear_policy == KAS_LINEAR_MERGED && is_grouped(l, node) ? KAS_FC_MERGED
+                                                                          : KAS_FC_CONVOLVED;
 }
 
 kas_status kas_fc_plan(kas_lower *l, int node)

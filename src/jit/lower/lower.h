@@ -36,7 +36,9 @@ typedef enum kas_fc_windows {
     KAS_FC_UNFOLDED,
     /* A 1x1 map computes a result for each tap, and the pixels that a window covers are added up
      * from these: for few outputs */
-    KAS_FC_SHIFTED
+    KAS_FC_SHIFTED,
+    /* They are a convolution's whose weights are 0 between groups: for few groups */
+    KAS_FC_MERGED
 } kas_fc_windows;
 
 /* A node with a linear operator (fc, conv, conv_depthwise, mix): how it is computed, and the
