@@ -35,6 +35,12 @@ static const conv_case cases[] = {
     {2, 9, 13, 36, 3, 1, 3, 5, 1, SAME, 4, 0},   /* to few outputs */
     {3, 6, 11, 2, 20, 1, 5, 3, 1, SAME, 0, 0},   /* from few inputs */
     {20, 4, 4, 40, 1, 1, 1, 1, 1, 0, 0, 0},      /* to one output, more images than blocks */
+    {3, 7, 9, 24, 12, 6, 3, 3, 1, SAME, 0, 0},   /* groups of 4 to 2, vectors that are not full */
+    {2, 9, 11, 36, 36, 12, 3, 3, 1, SAME, 4, 0}, /* groups of 3 across vectors */
+    {2, 9, 20, 16, 48, 16, 5, 5, 1, SAME, 0, 0}, /* three outputs a channel, 5x5 */
+    {2, 6, 9, 64, 64, 16, 3, 3, 1, 2, 0, 2},     /* groups of 4, taps apart */
+    {19, 5, 4, 32, 16, 4, 1, 3, 1, SAME, 0, 0},  /* groups of 8 to 4, more images than blocks */
+    {2, 7, 7, 32, 32, 16, 1, 1, 1, 0, 0, 0},     /* groups of 2 without windows */
 };
 
 typedef struct tensors {

@@ -22,6 +22,8 @@ static const conv_case cases[] = {
     {2, 7, 7, 64, 64, 64, 5, 2, 0},    /* depthwise, stride */
     {2, 7, 7, 130, 130, 130, 3, 1, 2}, /* gaps between pixels */
     {5, 1, 1, 64, 10, 1, 1, 1, 0},     /* linear */
+    {2, 6, 9, 24, 40, 8, 3, 1, 4},     /* grouped, over lines of pixels, with gaps */
+    {2, 6, 9, 40, 2, 1, 3, 1, 0},      /* to few outputs, over lines */
     {2, 9, 7, 3, 16, 1, 3, 1, 0},      /* a stem with finite padding */
 };
 enum { FINITE = sizeof cases / sizeof *cases - 1 };
@@ -195,7 +197,8 @@ static void test_epilogues(void **state)
         tensors t = make_reference(&desc);
         kas_conv *conv;
         OK(kas_conv_create(the_device, &desc, &conv));
-        const int most = i == 1 || i == 3 || i == 7 ? BEHIND : FEW; /* of each kind one with all */
+        const bool all_behind = i == 1 || i == 3 || i == 7 || i == 11; /* one of each kind */
+        const int most = all_behind ? BEHIND : FEW;
         without += !has_library(conv);
         for (int b = 0; b < most && has_library(conv); b++, all++)
             taken += run_behind(&desc, &t, conv, b);

@@ -1,6 +1,7 @@
-/* Convolutions of stride 1 that oneDNN computes slowly, over lines of pixels: depthwise windows
- * whose taps lie apart, and maps with very few outputs or inputs. Shared by conv_lines.cu, which is
- * built by the compiler for device code, and by cpu_conv_lines.c. */
+/* Convolutions of stride 1 that oneDNN computes slowly, over lines of pixels: windows of groups with
+ * few channels, depthwise windows whose taps lie apart, and maps with very few outputs or inputs.
+ * Shared by conv_lines.cu, which is built by the compiler for device code, and by
+ * cpu_conv_lines.c. */
 #ifndef KAS_DEVICE_CPU_CONV_LINES_H
 #define KAS_DEVICE_CPU_CONV_LINES_H
 
@@ -12,6 +13,8 @@ enum {
     KAS_LINE_LANES = 16, /* channels of a vector */
     KAS_LINE_RUN = 8,    /* pixels computed together */
     KAS_LINE_FEW = 4,    /* most channels of the narrow side of a map */
+    KAS_LINE_READS = 16, /* most channels that a group reads */
+    KAS_LINE_SPAN = 32,  /* most neighbouring channels that the groups of a vector read */
     KAS_LINE_FLOATS = 32768,
     KAS_LINE_WEIGHTS = 8192,
     KAS_LINE_WIDTH = 512, /* most pixels of a line of results */
@@ -23,14 +26,22 @@ enum {
 typedef struct kas_lines_args {
     const kas_real *from, *w;
     kas_real *to;
-    float *dw, *partial; /* partial: [slots][weights] */
+    float *dw, *partial;      /* partial: [slots][weights] */
+    const float *bias;        /* of an epilogue, [channels of `to`]; else NULL */
+    const kas_real *residual; /* of one, like `to`; else NULL */
     int n, h, width, out_h, out_w, from_pitch, to_pitch;
-    int channels; /* of the wide side, which is read; depthwise: all */
-    int few;      /* channels of the narrow side; depthwise: 0 */
+    int channels; /* of the wide side, which is read; of groups: all of the side with the lanes */
+    int few;      /* channels of the narrow side; of groups: 0 */
+    /* Channels of a group, 1 and 1 for depthwise windows: those that are read, and those on the
+     * side with the lanes, which is the result's, or the one that lies at `to`. */
+    int reads, lanes;
     int kernel_h, kernel_w, dilation, pad_h, pad_w;
     int flipped; /* `from` is dy: the taps of w are read backwards, and outputs are its wide side */
-    int slots;   /* grid x; grid y counts vectors of channels, or is 1 */
+    int slots;   /* grid y; grid x counts vectors of channels, or is 1 */
 } kas_lines_args;
+
+/* 1: built for a CPU with AVX-512, which picks the channels of groups in one instruction. */
+extern const int kas_lines_pick_fast;
 
 /* Returns the channels of the wide side, in whole vectors. */
 static inline int kas_lines_vectors(const kas_lines_args *a)

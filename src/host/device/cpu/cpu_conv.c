@@ -1,7 +1,7 @@
 /* Convolution on the CPU: oneDNN runs a pass if it has good code for it, and otherwise our own
- * kernels do, over lines of pixels where they can. Only oneDNN computes epilogues at inference,
- * except for activations that lose NaN there: for those our own kernel makes a pass over y, in
- * place. */
+ * kernels do, over lines of pixels where they can. oneDNN computes epilogues at inference, except
+ * for activations that lose NaN there: for those our own kernel makes a pass over y, in place.
+ * Kernels over lines add bias and residual, and all their activations are such passes. */
 #include "host/device/cpu/cpu_conv.h"
 
 #include "cuda/kernels/prelude.h"
@@ -12,8 +12,8 @@
 /* FORWARD with an epilogue. */
 typedef struct fused {
     kas_conv_epilogue epilogue;
-    kas_dnnl_pass *pass;
-    kas_function *activation; /* our own; NULL: oneDNN's */
+    kas_dnnl_pass *pass;      /* NULL: lines */
+    kas_function *activation; /* our own; NULL: none, or oneDNN's */
 } fused;
 
 struct kas_conv {
@@ -119,12 +119,20 @@ static bool loses_nan(kas_activation activation)
            activation == KAS_ACTIVATION_HARD_SIGMOID;
 }
 
+/* Returns whether a pass of our own computes the activation. */
+static bool is_own(const kas_conv *conv, kas_activation activation)
+{
+    return loses_nan(activation) ||
+           (conv->lines[KAS_CONV_FORWARD] && activation != KAS_ACTIVATION_NONE);
+}
+
 /* Returns whether the epilogue can be computed. y is rounded before our own activation. The bounds
- * of ReLU and ReLU6 are exact in 16 bits, so nothing is rounded twice; the slope of a hard sigmoid
- * would be. */
+ * of ReLU and ReLU6 are exact in 16 bits, so nothing is rounded twice; other activations would
+ * be. */
 static bool can_be_done(const kas_conv *conv, kas_conv_epilogue e)
 {
-    return conv->desc.dtype == KAS_F32 || e.activation != KAS_ACTIVATION_HARD_SIGMOID;
+    return conv->desc.dtype == KAS_F32 || !is_own(conv, e.activation) ||
+           e.activation == KAS_ACTIVATION_RELU || e.activation == KAS_ACTIVATION_RELU6;
 }
 
 static kas_status find_activation(const kas_conv *conv, kas_function **out)
@@ -152,26 +160,30 @@ static void activate(const kas_conv *conv, const fused *f, void *y)
                    &args);
 }
 
-/* Prepares nothing without oneDNN, or when oneDNN refuses. */
+static kas_status create_fused(kas_cpu *cpu, kas_conv *conv, kas_conv_epilogue epilogue, fused *f)
+{
+    const kas_conv_desc desc = library_desc(conv);
+    if (f->activation)
+        epilogue.activation = KAS_ACTIVATION_NONE;
+    kas_cpu_use_threads(cpu);
+    if (epilogue.residual && conv->wide.widen)
+        KAS_TRY(kas_wide_conv_add_residual(cpu, &conv->desc, &conv->wide));
+    return kas_dnnl_pass_create(cpu, &desc, KAS_CONV_FORWARD, &epilogue, &f->pass);
+}
+
+/* Prepares nothing without oneDNN or lines, or when oneDNN refuses. */
 kas_status kas_cpu_conv_add_epilogue(kas_conv *conv, kas_conv_epilogue epilogue)
 {
     kas_cpu *cpu = (kas_cpu *)conv->device;
     fused *f = &conv->fused[conv->fusions];
-    if (!conv->library[KAS_CONV_FORWARD] || find_fused(conv, epilogue) ||
+    const bool lines = conv->lines[KAS_CONV_FORWARD];
+    if ((!conv->library[KAS_CONV_FORWARD] && !lines) || find_fused(conv, epilogue) ||
         !can_be_done(conv, epilogue) || conv->fusions == KAS_EPILOGUES_MAX)
         return KAS_OK;
-    const kas_conv_desc desc = library_desc(conv);
-    kas_conv_epilogue of_library = epilogue;
     *f = (fused){.epilogue = epilogue};
-    if (loses_nan(epilogue.activation)) {
-        of_library.activation = KAS_ACTIVATION_NONE;
+    if (is_own(conv, epilogue.activation))
         KAS_TRY(find_activation(conv, &f->activation));
-    }
-    kas_cpu_use_threads(cpu);
-    if (epilogue.residual && conv->wide.widen)
-        KAS_TRY(kas_wide_conv_add_residual(cpu, &conv->desc, &conv->wide));
-    const kas_status status =
-        kas_dnnl_pass_create(cpu, &desc, KAS_CONV_FORWARD, &of_library, &f->pass);
+    const kas_status status = lines ? KAS_OK : create_fused(cpu, conv, epilogue, f);
     if (status != KAS_OK)
         return status == KAS_UNSUPPORTED ? KAS_OK : status;
     conv->fusions++;
@@ -201,19 +213,14 @@ kas_status kas_cpu_conv_hold(kas_conv *conv, const kas_conv_epilogue *epilogue, 
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static kas_status run_library(const kas_step *step, kas_dnnl_pass *library)
+static kas_status run_library(const kas_step *step, kas_dnnl_pass *library,
+                              const kas_cpu_call *call)
 {
-    kas_conv *conv = step->conv;
+    const kas_conv *conv = step->conv;
     kas_cpu *cpu = (kas_cpu *)conv->device;
-    const kas_cpu_call call = {.x = step->x,
-                               .w = step->w,
-                               .y = step->y,
-                               .bias = step->bias,
-                               .residual = (void *)(uintptr_t)step->residual,
-                               .held = step->pass == KAS_CONV_FORWARD ? step->w : NULL};
     if (conv->wide.widen)
-        return kas_wide_conv_run(cpu, &conv->wide, &conv->desc, library, step->pass, &call);
-    return kas_dnnl_pass_run(cpu, library, &call);
+        return kas_wide_conv_run(cpu, &conv->wide, &conv->desc, library, step->pass, call);
+    return kas_dnnl_pass_run(cpu, library, call);
 }
 
 kas_status kas_cpu_conv_run(const kas_step *step)
@@ -221,11 +228,16 @@ kas_status kas_cpu_conv_run(const kas_step *step)
     kas_conv *conv = step->conv;
     const fused *f = step->fused ? find_fused(conv, step->epilogue) : NULL;
     kas_dnnl_pass *library = f ? f->pass : conv->library[step->pass];
+    const kas_cpu_call call = {.x = step->x,
+                               .w = step->w,
+                               .y = step->y,
+                               .bias = step->bias,
+                               .residual = (void *)(uintptr_t)step->residual,
+                               .held = step->pass == KAS_CONV_FORWARD ? step->w : NULL};
     if (library)
-        KAS_TRY(run_library(step, library));
+        KAS_TRY(run_library(step, library, &call));
     else if (conv->lines[step->pass])
-        kas_lines_run((kas_cpu *)conv->device, &conv->desc, step->pass, step->x, step->w,
-                      conv->partial, step->y);
+        kas_lines_run((kas_cpu *)conv->device, &conv->desc, step->pass, &call, conv->partial);
     else
         kas_loop_conv_run((kas_cpu *)conv->device, &conv->loops, &conv->desc, step->pass, step->x,
                           step->w, conv->wt, step->y);

@@ -57,7 +57,7 @@ void kas_loop_conv_run(const kas_cpu *cpu, const kas_loop_conv *loops, const kas
  * weights. */
 bool kas_lines_pay(const kas_conv_desc *desc, kas_conv_pass pass);
 size_t kas_lines_partial(const kas_conv_desc *desc);
-void kas_lines_run(const kas_cpu *cpu, const kas_conv_desc *desc, kas_conv_pass pass, void *x,
-                   void *w, float *partial, void *y);
+void kas_lines_run(const kas_cpu *cpu, const kas_conv_desc *desc, kas_conv_pass pass,
+                   const kas_cpu_call *call, float *partial);
 
 #endif

@@ -6,20 +6,35 @@
 #define KERNELS_OF(name)                                                                           \
     kas_cpu_kernel name##_00, name##_10, name##_20;                                                \
     static kas_cpu_kernel *const name[KAS_DTYPES] = {name##_00, name##_10, name##_20}
-KERNELS_OF(kas_lines_depthwise);
+KERNELS_OF(kas_lines_groups);
 KERNELS_OF(kas_lines_few_results);
 KERNELS_OF(kas_lines_weight_parts);
-KERNELS_OF(kas_lines_weight_total);
+KERNELS_OF(kas_lines_map_total);
+KERNELS_OF(kas_lines_group_total);
+
+static bool has_groups(const kas_conv_desc *d)
+{
+    return d->groups > 1 || kas_conv_is_depthwise(d);
+}
+
+/* Returns whether the lanes of groups are channels of x, which read dy. */
+static bool groups_read_y(const kas_conv_desc *d, kas_conv_pass pass)
+{
+    return pass == KAS_CONV_BACKWARD_DATA ||
+           (pass == KAS_CONV_BACKWARD_WEIGHTS && d->c_in > d->c_out);
+}
 
 static kas_lines_args args_of(const kas_conv_desc *d, kas_conv_pass pass)
 {
-    const bool depthwise = kas_conv_is_depthwise(d), outs_few = d->c_out < d->c_in;
+    const bool grouped = has_groups(d), outs_few = d->c_out < d->c_in;
     const int reach_h = (d->kernel_h - 1) * kas_conv_dilation(d),
               reach_w = (d->kernel_w - 1) * kas_conv_dilation(d);
     /* The gradient of the weights has the lines of the wide side. */
-    const bool from_y = pass == KAS_CONV_BACKWARD_DATA ||
-                        (pass == KAS_CONV_BACKWARD_WEIGHTS && !depthwise && !outs_few);
+    const bool from_y = grouped ? groups_read_y(d, pass)
+                                : pass == KAS_CONV_BACKWARD_DATA ||
+                                      (pass == KAS_CONV_BACKWARD_WEIGHTS && !outs_few);
     const int out_h = kas_conv_out_h(d), out_w = kas_conv_out_w(d);
+    const int lanes = from_y ? d->c_in : d->c_out, read = from_y ? d->c_out : d->c_in;
     return (kas_lines_args){
         .n = d->n,
         .h = from_y ? out_h : d->h,
@@ -28,10 +43,14 @@ static kas_lines_args args_of(const kas_conv_desc *d, kas_conv_pass pass)
         .out_w = from_y ? d->w : out_w,
         .from_pitch = from_y ? d->y_pitch : d->x_pitch,
         .to_pitch = from_y ? d->x_pitch : d->y_pitch,
-        .channels = d->c_in > d->c_out ? d->c_in : d->c_out,
-        .few = depthwise  ? 0
+        .channels = grouped    ? lanes
+                    : outs_few ? d->c_in
+                               : d->c_out,
+        .few = grouped    ? 0
                : outs_few ? d->c_out
                           : d->c_in,
+        .reads = grouped ? read / d->groups : 1,
+        .lanes = grouped ? lanes / d->groups : 1,
         .kernel_h = d->kernel_h,
         .kernel_w = d->kernel_w,
         .dilation = kas_conv_dilation(d),
@@ -42,38 +61,69 @@ static kas_lines_args args_of(const kas_conv_desc *d, kas_conv_pass pass)
     };
 }
 
+/* Returns how many neighbouring channels a vector of lanes reads at most. */
+static int span_of(const kas_lines_args *a)
+{
+    const int lanes = a->channels < KAS_LINE_LANES ? a->channels : KAS_LINE_LANES;
+    const bool whole = lanes % a->lanes == 0 || a->lanes % lanes == 0; /* no group begins earlier */
+    return (lanes / a->lanes + (whole ? lanes < a->lanes : 2)) * a->reads;
+}
+
 /* Returns whether the kernels can run the pass. The results of a map are the narrow side. */
 static bool fits(const kas_conv_desc *d, kas_conv_pass pass)
 {
     const kas_lines_args a = args_of(d, pass);
     const bool whole = pass != KAS_CONV_BACKWARD_WEIGHTS && a.few > 0;
-    const int floats = (whole ? kas_lines_vectors(&a) : 1) * KAS_LINE_LANES;
+    const int floats = (whole ? kas_lines_vectors(&a) : a.reads) * KAS_LINE_LANES;
     if (whole && (pass == KAS_CONV_FORWARD) != (d->c_out < d->c_in))
         return false;
-    return d->stride == 1 && a.few <= KAS_LINE_FEW && (a.few == 0 || d->groups == 1) &&
-           a.pad_h >= 0 && a.pad_w >= 0 && a.pad_h <= (a.kernel_h - 1) * a.dilation &&
-           a.pad_w <= (a.kernel_w - 1) * a.dilation && a.out_w <= KAS_LINE_WIDTH &&
+    return d->stride == 1 && a.few <= KAS_LINE_FEW && a.reads <= KAS_LINE_READS &&
+           span_of(&a) <= KAS_LINE_SPAN && a.pad_h >= 0 && a.pad_w >= 0 &&
+           a.pad_h <= (a.kernel_h - 1) * a.dilation && a.pad_w <= (a.kernel_w - 1) * a.dilation &&
+           a.out_w <= KAS_LINE_WIDTH &&
            (a.few ? a.few : 1) * a.kernel_h * a.kernel_w * floats <= KAS_LINE_WEIGHTS &&
            kas_lines_band(&a, floats) >= 1;
 }
 
-/* Measured against oneDNN 2.6 on a core with AVX-512 (bench/results). oneDNN has slow code for the
- * gradients of depthwise windows whose taps lie apart (8 to 20 times as long as these kernels) and
- * of wide ones (5 times), for windows that begin more than 8 pixels in front of a row (7 times),
- * and for maps of windows to very few channels (4 to 7 times). Elsewhere it is as fast or
- * faster. */
+/* Predicts whether windows of groups take less time than with oneDNN 2.6, in multiply-adds of
+ * vectors. oneDNN has a vector for each group, of 4 lanes where the group has at most 4 channels on
+ * either side, else of 8, and reads as many channels: it makes 5 multiply-adds while we make 2.4,
+ * and twice as many in bf16. A pixel is copied in the time of about 2. Measured on a core with
+ * AVX-512 over 40 shapes (bench/results); without AVX-512 these kernels are slower. */
+static bool groups_pay(const kas_conv_desc *d, kas_conv_pass pass)
+{
+    enum { NARROW = 4, VECTOR = 8 };
+    const double copies = 2, slower = 2.1;
+    const kas_lines_args a = args_of(d, pass);
+    const int taps = d->kernel_h * d->kernel_w;
+    const bool narrow = a.reads <= NARROW && a.lanes <= NARROW;
+    const int reads = narrow ? NARROW : (a.reads + VECTOR - 1) / VECTOR * VECTOR;
+    const int vectors = (a.lanes + VECTOR - 1) / VECTOR;
+    const bool halves = d->dtype == KAS_BF16 && pass != KAS_CONV_BACKWARD_WEIGHTS;
+    const double library = (double)d->groups * reads * vectors * taps / (halves ? 2 : 1);
+    return kas_lines_pick_fast &&
+           slower * kas_lines_vectors(&a) * a.reads * (taps + copies) < library;
+}
+
+/* Measured against oneDNN 2.6 on a core with AVX-512 (bench/results). oneDNN has slow code for
+ * windows of groups with few channels (1.3 to 6 times as long as these kernels), for the gradients
+ * of depthwise windows whose taps lie apart (8 to 20 times) and of wide ones (5 times), for windows
+ * that begin more than 8 pixels in front of a row (7 times), and for maps of windows to very few
+ * channels (4 to 7 times). Elsewhere it is as fast or faster. */
 bool kas_lines_pay(const kas_conv_desc *d, kas_conv_pass pass)
 {
     enum { FAR = 8, WIDE = 5, FEWEST = 8, MANY = 32 };
     const bool windows = d->kernel_h * d->kernel_w > 1;
     if (!fits(d, pass))
         return false;
-    if (!kas_conv_is_depthwise(d)) {
+    if (!has_groups(d)) {
         const int channels = d->c_in > d->c_out ? d->c_in : d->c_out;
         return pass == KAS_CONV_BACKWARD_WEIGHTS
                    ? windows && d->c_out < d->c_in && channels >= FEWEST
                    : channels >= (windows ? FEWEST : MANY);
     }
+    if (!kas_conv_is_depthwise(d))
+        return groups_pay(d, pass);
     const bool apart = windows && kas_conv_dilation(d) > 1,
                far = d->kernel_w / 2 * kas_conv_dilation(d) > FAR;
     switch (pass) {
@@ -89,7 +139,7 @@ bool kas_lines_pay(const kas_conv_desc *d, kas_conv_pass pass)
 size_t kas_lines_partial(const kas_conv_desc *d)
 {
     const kas_lines_args a = args_of(d, KAS_CONV_BACKWARD_WEIGHTS);
-    return sizeof(float) * (size_t)a.slots * (size_t)(a.few ? a.few : 1) *
+    return sizeof(float) * (size_t)a.slots * (size_t)(a.few ? a.few : a.reads) *
            (size_t)(a.kernel_h * a.kernel_w) * (size_t)a.channels;
 }
 
@@ -101,21 +151,26 @@ static void launch(const kas_cpu *cpu, kas_cpu_kernel *run, int x, int y,
     kas_cpu_launch(cpu, &function, grid, args);
 }
 
-void kas_lines_run(const kas_cpu *cpu, const kas_conv_desc *d, kas_conv_pass pass, void *x, void *w,
-                   float *partial, void *y)
+void kas_lines_run(const kas_cpu *cpu, const kas_conv_desc *d, kas_conv_pass pass,
+                   const kas_cpu_call *call, float *partial)
 {
     kas_lines_args a = args_of(d, pass);
-    a.from = a.flipped ? y : x;
-    a.to = a.flipped ? x : y;
-    a.w = w;
-    a.dw = w;
+    a.from = a.flipped ? call->y : call->x;
+    a.to = a.flipped ? call->x : call->y;
+    a.w = call->w;
+    a.dw = call->w;
+    a.bias = call->bias;
+    a.residual = call->residual;
     a.partial = partial;
     if (pass == KAS_CONV_BACKWARD_WEIGHTS) {
-        launch(cpu, kas_lines_weight_parts[d->dtype], a.slots, kas_lines_vectors(&a), &a);
-        launch(cpu, kas_lines_weight_total[d->dtype], 1, 1, &a);
+        launch(cpu, kas_lines_weight_parts[d->dtype], kas_lines_vectors(&a), a.slots, &a);
+        if (a.few)
+            launch(cpu, kas_lines_map_total[d->dtype], 1, 1, &a);
+        else
+            launch(cpu, kas_lines_group_total[d->dtype], kas_lines_vectors(&a), 1, &a);
     } else if (a.few) {
-        launch(cpu, kas_lines_few_results[d->dtype], a.slots, 1, &a);
+        launch(cpu, kas_lines_few_results[d->dtype], 1, a.slots, &a);
     } else {
-        launch(cpu, kas_lines_depthwise[d->dtype], a.slots, kas_lines_vectors(&a), &a);
+        launch(cpu, kas_lines_groups[d->dtype], kas_lines_vectors(&a), a.slots, &a);
     }
 }
