@@ -84,9 +84,11 @@ KAS_FN void kas_lines_pixel(const kas_real *from, int channels, int lanes, float
  * the other. So a pixel is kept as that many vectors: in vector i, each lane has the i-th of the
  * channels that its own group reads. A window of a group is then as many depthwise windows. */
 
-/* Where the lanes of a vector find what they read, from channel `first` on. */
+/* Where the lanes of a vector find what they read: in a vector from channel `first` on, and in
+ * another one `apart` from it, of the channels behind or of the next image. */
 typedef struct kas_lines_picks {
-    int first, span;
+    int first, low, high; /* channels of the two vectors */
+    kas_i64 apart;
     int place[KAS_LINE_READS][KAS_LINE_LANES];
 } kas_lines_picks;
 
@@ -96,10 +98,17 @@ KAS_FN const kas_lines_picks *kas_lines_find_picks(const kas_lines_args *a, int 
                                                    kas_lines_picks *to)
 {
     to->first = first / a->lanes * a->reads;
-    to->span = (first + channels - 1) / a->lanes * a->reads + a->reads - to->first;
+    const int span = (first + channels - 1) / a->lanes * a->reads + a->reads - to->first;
+    to->low = kas_imin(span, KAS_LINE_LANES);
+    to->high = a->images == 2 ? to->low : span - to->low;
+    to->apart = a->images == 2 ? (kas_i64)a->h * a->width * a->from_pitch : KAS_LINE_LANES;
     for (int i = 0; i < a->reads; i++)
-        for (int c = 0; c < KAS_LINE_LANES; c++)
-            to->place[i][c] = c < channels ? (first + c) / a->lanes * a->reads + i - to->first : 0;
+        for (int l = 0; l < KAS_LINE_LANES; l++) {
+            const int c = l % (KAS_LINE_LANES / a->images),
+                      image = l / (KAS_LINE_LANES / a->images);
+            const int place = (first + c) / a->lanes * a->reads + i - to->first;
+            to->place[i][l] = c < channels ? place + image * KAS_LINE_LANES : 0;
+        }
     return a->reads == 1 && a->lanes == 1 ? 0 : to;
 }
 
@@ -108,10 +117,10 @@ KAS_FN void kas_lines_pick_line(const kas_lines_args *a, const kas_real *from,
                                 const kas_lines_picks *picks, float *KAS_RESTRICT to)
 {
     for (int w = 0; w < a->width; w++, from += a->from_pitch) {
-        const kas_vec low = kas_lines_load(from, picks->span);
+        const kas_vec low = kas_lines_load(from, picks->low);
         kas_vec high = {0};
-        if (picks->span > KAS_LINE_LANES)
-            high = kas_lines_load(from + KAS_LINE_LANES, picks->span - KAS_LINE_LANES);
+        if (picks->high > 0)
+            high = kas_lines_load(from + picks->apart, picks->high);
         for (int i = 0; i < a->reads; i++, to += KAS_LINE_LANES)
             *(kas_vec_at *)to = kas_lines_pick(low, picks->place[i], high);
     }
@@ -193,8 +202,10 @@ KAS_FN void kas_lines_group_weights(const kas_lines_args *a, int first, int chan
     for (int tap = 0; tap < a->kernel_h * a->kernel_w; tap++)
         for (int i = 0; i < a->reads; i++, to += KAS_LINE_LANES) {
             const kas_real *w = a->w + kas_lines_tap(a, tap) * at.tap_step + i * at.read_step;
-            for (int c = 0; c < KAS_LINE_LANES; c++)
-                to[c] = c < channels ? kas_value(w[at.lane[c]]) : 0;
+            for (int l = 0; l < KAS_LINE_LANES; l++) {
+                const int c = l % (KAS_LINE_LANES / a->images);
+                to[l] = c < channels ? kas_value(w[at.lane[c]]) : 0;
+            }
         }
 }
 
@@ -275,6 +286,30 @@ KAS_FN int kas_lines_start(const kas_lines_args *a, int ow)
     return kas_imax(0, kas_imin(ow, a->out_w - KAS_LINE_RUN));
 }
 
+/* Stores channels [first, first + channels) of a pixel, with the bias and the residual of an
+ * epilogue. */
+KAS_FN void kas_lines_result(const kas_lines_args *a, kas_vec sum, kas_vec bias, kas_i64 pixel,
+                             int first, int channels)
+{
+    const kas_i64 to = pixel * a->to_pitch + first;
+    sum += bias;
+    if (a->residual)
+        sum += kas_lines_load(a->residual + to, channels);
+    kas_lines_store(a->to + to, sum, channels);
+}
+
+/* The same of the second image of a vector. */
+KAS_FN void kas_lines_second_result(const kas_lines_args *a, kas_vec sum, kas_vec bias,
+                                    kas_i64 pixel, int channels)
+{
+    enum { HALF = KAS_LINE_LANES / 2 };
+    float lanes[KAS_LINE_LANES];
+    kas_vec second = {0};
+    __builtin_memcpy(lanes, &sum, sizeof lanes);
+    __builtin_memcpy(&second, lanes + HALF, sizeof *lanes * HALF);
+    kas_lines_result(a, second, bias, pixel + (kas_i64)a->out_h * a->out_w, 0, channels);
+}
+
 /* Windows of groups, depthwise ones too: a vector of channels of all results. */
 KAS_KERNEL(kas_lines_groups, kas_lines_args)
 {
@@ -290,7 +325,9 @@ KAS_KERNEL(kas_lines_groups, kas_lines_args)
     kas_vec bias = {0};
     for (int c = 0; a.bias && c < channels; c++)
         bias[c] = a.bias[first + c];
-    for (int n = KAS_BLOCK_Y; n < a.n; n += a.slots)
+    for (int n = KAS_BLOCK_Y * a.images; n < a.n; n += a.slots * a.images) {
+        if (a.images == 2 && n + 1 == a.n)
+            picks.high = 0;
         for (int row = 0; row < a.out_h; row += band) {
             const int rows = kas_imin(band, a.out_h - row);
             kas_lines_fill(&a, a.from + (kas_i64)n * a.h * a.width * a.from_pitch, picks.first,
@@ -310,15 +347,17 @@ KAS_KERNEL(kas_lines_groups, kas_lines_args)
                     const kas_i64 pixel = ((kas_i64)n * a.out_h + row + r) * a.out_w + at;
                     KAS_UNROLL
                     for (int p = 0; p < KAS_LINE_RUN; p++)
-                        if (p < a.out_w) {
-                            const kas_i64 to = (pixel + p) * a.to_pitch + first;
-                            sum[p] += bias;
-                            if (a.residual)
-                                sum[p] += kas_lines_load(a.residual + to, channels);
-                            kas_lines_store(a.to + to, sum[p], channels);
-                        }
+                        if (p < a.out_w)
+                            kas_lines_result(&a, sum[p], bias, pixel + p, first, channels);
+                    if (a.images == 1 || n + 1 == a.n)
+                        continue;
+                    KAS_UNROLL
+                    for (int p = 0; p < KAS_LINE_RUN; p++)
+                        if (p < a.out_w)
+                            kas_lines_second_result(&a, sum[p], bias, pixel + p, channels);
                 }
         }
+    }
 }
 
 /* Maps with few results a pixel: the lanes are summed at the end. */

@@ -37,6 +37,7 @@ typedef struct kas_lines_args {
     int reads, lanes;
     int kernel_h, kernel_w, dilation, pad_h, pad_w;
     int flipped; /* `from` is dy: the taps of w are read backwards, and outputs are its wide side */
+    int images;  /* of a vector: 2 where all channels are at most half of one */
     int slots;   /* grid y; grid x counts vectors of channels, or is 1 */
 } kas_lines_args;
 

@@ -35,6 +35,8 @@ static kas_lines_args args_of(const kas_conv_desc *d, kas_conv_pass pass)
                                       (pass == KAS_CONV_BACKWARD_WEIGHTS && !outs_few);
     const int out_h = kas_conv_out_h(d), out_w = kas_conv_out_w(d);
     const int lanes = from_y ? d->c_in : d->c_out, read = from_y ? d->c_out : d->c_in;
+    const bool halves = grouped && !kas_conv_is_depthwise(d) && pass != KAS_CONV_BACKWARD_WEIGHTS &&
+                        lanes <= KAS_LINE_LANES / 2 && read <= KAS_LINE_LANES && d->n > 1;
     return (kas_lines_args){
         .n = d->n,
         .h = from_y ? out_h : d->h,
@@ -57,6 +59,7 @@ static kas_lines_args args_of(const kas_conv_desc *d, kas_conv_pass pass)
         .pad_h = from_y ? reach_h - d->pad_h : d->pad_h,
         .pad_w = from_y ? reach_w - d->pad_w : d->pad_w,
         .flipped = from_y,
+        .images = halves ? 2 : 1,
         .slots = d->n < KAS_LINE_SLOTS ? d->n : KAS_LINE_SLOTS,
     };
 }
@@ -102,7 +105,7 @@ static bool groups_pay(const kas_conv_desc *d, kas_conv_pass pass)
     const bool halves = d->dtype == KAS_BF16 && pass != KAS_CONV_BACKWARD_WEIGHTS;
     const double library = (double)d->groups * reads * vectors * taps / (halves ? 2 : 1);
     return kas_lines_pick_fast &&
-           slower * kas_lines_vectors(&a) * a.reads * (taps + copies) < library;
+           slower / a.images * kas_lines_vectors(&a) * a.reads * (taps + copies) < library;
 }
 
 /* Measured against oneDNN 2.6 on a core with AVX-512 (bench/results). oneDNN has slow code for
