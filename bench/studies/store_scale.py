@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How many workers does one store carry?  A simulation; its inputs were measured.
 
-    bench/studies/store_scale.py [--changes 2700] [--flushed 335] [--epoch 60] [--epochs 30]
+    bench/studies/store_scale.py [--changes 6800] [--flushed 2100] [--epoch 60] [--epochs 30]
 
 Each worker claims an item, trains it epoch by epoch, and ends it.  A claim, an epoch and an end are changes of the store: they wait in
 one queue for a server that carries so many of them a second (`kas-gpu bench store`).  Behind each of them the worker's supervisor reads
@@ -55,8 +55,8 @@ def simulate(workers, changes, items, o, seconds):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    p.add_argument("--changes", type=float, default=2700, help="changes a second of a server whose disk flushes at once")
-    p.add_argument("--flushed", type=float, default=335, help="changes a second of a server on a slow disk")
+    p.add_argument("--changes", type=float, default=6800, help="changes a second of a server whose disk flushes at once")
+    p.add_argument("--flushed", type=float, default=2100, help="changes a second of a server on a slow disk")
     p.add_argument("--asked", type=float, default=250e-6, help="processor seconds of the server for a reading without an item")
     p.add_argument("--served", type=float, default=8.5e-6, help="and for one item that is read")
     p.add_argument("--asked-read", type=float, default=55e-6, help="processor seconds of a supervisor for a reading without an item")

@@ -17,8 +17,8 @@ struct kas_pg {
     const kas_libpq *lib;
     PGconn *conn;
     kas_store_place place;
-    bool listens;
-    bool leads; /* has the lock of the supervisor that proposes, until the connection ends */
+    bool listens; /* is told of changes (kas_store_wait) */
+    bool leads;   /* has the lock of the supervisor that proposes, until the connection ends */
     bool in_transaction;
     bool broken;   /* the open transaction is lost and must be repeated */
     bool given_up; /* the server was away for too long: later statements fail at once */

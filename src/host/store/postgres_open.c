@@ -9,8 +9,7 @@
 
 enum { CREATION_LOCK = 0x4B415347 }; /* "KASG": of the whole database */
 
-/* The tables of schema KAS_STORE_SERVER_SCHEMA, but for the row of kas_gpu. Who waits for work is
- * told when an item comes or changes its state, but not when it is claimed. An epoch does not refer
+/* The tables of schema KAS_STORE_SERVER_SCHEMA, but for the row of kas_gpu. An epoch does not refer
  * to its item: the check would make it wait for transactions that wait for it. */
 #define REAL "DOUBLE PRECISION"
 static const char *const tables[] = {
@@ -22,10 +21,6 @@ static const char *const tables[] = {
     "CREATE INDEX work_open ON work (kind, k, seed) WHERE state = 'queued' OR state = 'running'",
     KAS_EPOCH_TABLE("epoch", "BIGINT", REAL, ""),
     KAS_ANSWER_TABLE("BIGINT", REAL),
-    "CREATE FUNCTION kas_tell() RETURNS trigger LANGUAGE plpgsql AS"
-    " $$ BEGIN PERFORM pg_notify(TG_TABLE_SCHEMA, ''); RETURN NULL; END $$",
-    "CREATE TRIGGER work_tell AFTER INSERT OR UPDATE OF state ON work FOR EACH ROW"
-    " WHEN (NEW.state <> 'running') EXECUTE PROCEDURE kas_tell()",
 };
 
 #define TABLES " FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid WHERE c.relname = ?"
@@ -166,7 +161,7 @@ kas_status kas_store_open_server(const kas_store_place *place, kas_store_mode mo
         free(pg);
         return kas_fail(KAS_NO_MEMORY, "%s: out of memory", place->study);
     }
-    *pg = (struct kas_pg){.lib = lib, .place = *place, .listens = mode != KAS_STORE_READ};
+    *pg = (struct kas_pg){.lib = lib, .place = *place};
     *store = (kas_store){.backend = &kas_postgres, .pg = pg, .server = true};
     set_path(store);
     const kas_status status = open_study(store, mode);

@@ -131,6 +131,11 @@ kas_status kas_store_make_answers(kas_store *store); /* the table, if it is miss
  * false when memory is exhausted. */
 bool kas_store_grow(void **array, int count, size_t size);
 
+/* Tells those who wait that there may be something to claim. It is a transaction of its own, behind
+ * that of the change: PostgreSQL flushes transactions that notify one after another. Who is killed
+ * in between leaves it to the others to look again, after five seconds. */
+kas_status kas_store_tell(kas_store *store);
+
 /* Ends the leases of processes of this machine that are gone. It looks at most once a second. */
 kas_status kas_store_void_leases(kas_store *store);
 

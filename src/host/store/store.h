@@ -53,7 +53,7 @@
 /* The schema number is raised whenever a table changes. Studies of earlier schemas can be read, and
  * get the current schema when they are continued (kas_store_revise). The first studies on servers
  * were of KAS_STORE_SERVER_SCHEMA. */
-enum { KAS_STORE_SCHEMA = 6, KAS_STORE_SERVER_SCHEMA = 4, KAS_CODE_TEXT = 32 };
+enum { KAS_STORE_SCHEMA = 7, KAS_STORE_SERVER_SCHEMA = 4, KAS_CODE_TEXT = 32 };
 
 typedef struct kas_store kas_store;
 
@@ -91,6 +91,10 @@ void kas_store_close(kas_store *store); /* NULL is allowed */
  * passed (five seconds, of a file one), because a lease ends silently. */
 int kas_store_descriptor(const kas_store *store);
 bool kas_store_changed(kas_store *store);
+/* Says whether this process has found nothing to do. A server tells only those of a change who wait,
+ * or propose (kas_store_lead). What has come just before is not missed: kas_store_changed returns
+ * true once when the process begins to wait. */
+kas_status kas_store_wait(kas_store *store, bool waits);
 /* Says that the process is to end soon: from now on a server that does not answer, or a connection
  * that is lost, is given up after some seconds. */
 void kas_store_hurry(kas_store *store);

@@ -36,9 +36,28 @@ static kas_status notify(kas_store *store, const char *text)
     return kas_sql_run(store, NULL, "SELECT pg_notify(current_schema(), ?)", "t", text);
 }
 
+kas_status kas_store_tell(kas_store *store)
+{
+    return store->server ? notify(store, "") : KAS_OK;
+}
+
 kas_status kas_store_want(kas_store *store)
 {
     return store->server ? notify(store, KAS_PG_WANT) : KAS_OK;
+}
+
+kas_status kas_store_wait(kas_store *store, bool waits)
+{
+    const bool listens = store->server && (waits || store->pg->leads);
+    if (!store->server || listens == store->pg->listens)
+        return KAS_OK;
+    store->pg->listens = listens; /* a new connection listens too */
+    store->changed = 0;
+    return listens ? kas_sql_run(store, NULL,
+                                 "DO $$ BEGIN EXECUTE format('LISTEN %I', current_schema());"
+                                 " END $$",
+                                 "")
+                   : kas_sql_run(store, NULL, "UNLISTEN *", "");
 }
 
 kas_status kas_store_set_ended(kas_store *store, bool ended)
@@ -46,7 +65,7 @@ kas_status kas_store_set_ended(kas_store *store, bool ended)
     if (!store->server)
         return KAS_OK;
     KAS_TRY(kas_sql_run(store, NULL, "UPDATE kas_gpu SET ended = ?", "i", (int64_t)ended));
-    return notify(store, "");
+    return kas_store_tell(store);
 }
 
 kas_status kas_store_ended(kas_store *store, bool *ended)

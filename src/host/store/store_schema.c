@@ -97,6 +97,9 @@ static const struct step {
     /* 6: how the ranks of a training exchange; who holds leases, among many items that are queued */
     {6, ON_BOTH, "ALTER TABLE work ADD COLUMN exchange TEXT NOT NULL DEFAULT ''"},
     {6, ON_BOTH, "CREATE INDEX work_running ON work (owner) WHERE state = 'running'"},
+    /* 7: who waits is told behind the change and not in its transaction (kas_store_tell) */
+    {7, ON_SERVER, "DROP TRIGGER IF EXISTS work_tell ON work"},
+    {7, ON_SERVER, "DROP FUNCTION IF EXISTS kas_tell()"},
 };
 
 static kas_status run_all(kas_store *store, const char *const *sql, size_t count)

@@ -32,7 +32,8 @@ static kas_status insert(kas_store *store, const kas_work *work, bool *added)
 kas_status kas_store_add(kas_store *store, const kas_work *work, bool *added)
 {
     kas_sql_durable(store, true);
-    return insert(store, work, added);
+    KAS_TRY(insert(store, work, added));
+    return *added ? kas_store_tell(store) : KAS_OK;
 }
 
 kas_status kas_store_void_leases(kas_store *store)
@@ -174,6 +175,13 @@ static kas_status is_held(kas_store *store, int changed, int64_t id, int lease, 
     return status;
 }
 
+/* The same, of a report after which others may find something to do. */
+static kas_status is_told(kas_store *store, int changed, int64_t id, int lease, bool *held)
+{
+    KAS_TRY(is_held(store, changed, id, lease, held));
+    return *held ? kas_store_tell(store) : KAS_OK;
+}
+
 kas_status kas_store_renew(kas_store *store, int64_t id, int lease, double lease_seconds,
                            bool *held)
 {
@@ -274,7 +282,7 @@ kas_status kas_store_pause(kas_store *store, int64_t id, int lease, const kas_me
     KAS_TRY(kas_sql_run(store, &changed,
                         "UPDATE work SET state = 'waiting', owner = ''," SET_MEASURED MINE,
                         MEASURED_TYPES "ii", MEASURED(measured), id, (int64_t)lease));
-    return is_held(store, changed, id, lease, held);
+    return is_told(store, changed, id, lease, held);
 }
 
 static kas_status settle(kas_store *store, const kas_settled *list, int count)
@@ -297,7 +305,7 @@ kas_status kas_store_settle(kas_store *store, const kas_settled *list, int count
     kas_sql_durable(store, true);
     kas_status status;
     KAS_SQL_TRANSACTION(store, status, settle(store, list, count));
-    return status;
+    return status == KAS_OK ? kas_store_tell(store) : status;
 }
 
 kas_status kas_store_finish(kas_store *store, int64_t id, int lease, kas_work_state state,
@@ -313,7 +321,7 @@ kas_status kas_store_finish(kas_store *store, int64_t id, int lease, kas_work_st
         "UPDATE work SET state = ?, reason = ?, ended = kas_now(), owner = ''," SET_MEASURED MINE,
         "tt" MEASURED_TYPES "ii", kas_work_state_name(state), reason ? reason : "",
         MEASURED(measured), id, (int64_t)lease));
-    return is_held(store, changed, id, lease, held);
+    return is_told(store, changed, id, lease, held);
 }
 
 kas_status kas_store_release(kas_store *store, int64_t id, int lease, bool failed, bool *held)
@@ -323,7 +331,7 @@ kas_status kas_store_release(kas_store *store, int64_t id, int lease, bool faile
     KAS_TRY(kas_sql_run(store, &changed,
                         "UPDATE work SET state = 'queued', owner = '', deaths = deaths + ?" MINE,
                         "iii", (int64_t)failed, id, (int64_t)lease));
-    return is_held(store, changed, id, lease, held);
+    return is_told(store, changed, id, lease, held);
 }
 
 static kas_status requeue(kas_store *store, const kas_work *work)
@@ -345,7 +353,7 @@ kas_status kas_store_requeue(kas_store *store, const kas_work *work)
     kas_sql_durable(store, true);
     kas_status status;
     KAS_SQL_TRANSACTION(store, status, requeue(store, work));
-    return status;
+    return status == KAS_OK ? kas_store_tell(store) : status;
 }
 
 /* ---- final trainings ------------------------------------------------------------------------- */
@@ -408,5 +416,5 @@ kas_status kas_store_add_finals(kas_store *store, const kas_work *list, int coun
     kas_sql_durable(store, true);
     kas_status status;
     KAS_SQL_TRANSACTION(store, status, add_finals(store, list, count));
-    return status;
+    return status == KAS_OK ? kas_store_tell(store) : status;
 }

@@ -181,14 +181,31 @@ static bool readable(const kas_store *store)
     return poll(&fd, 1, 5000) == 1;
 }
 
-/* Who waits hears of items that come and end, but not of claims. */
+/* Returns how many notifications have come behind a statement of one's own. */
+static int told(kas_store *store)
+{
+    int count = 0;
+    OK(kas_pg_send(store, "SELECT 1"));
+    for (PGnotify *one; (one = store->pg->lib->PQnotifies(store->pg->conn)); count++)
+        store->pg->lib->PQfreemem(one);
+    return count;
+}
+
+/* Who waits hears of items that come and end, but not of claims, also after its connection was
+ * lost; who works hears of nothing. */
 static void waiting(void **state)
 {
     (void)state;
+    const kas_measured unknown = kas_measured_unknown();
     kas_store *store = open_store(), *other = open_store();
     kas_work work;
     bool found, held;
     assert_true(kas_store_changed(store)); /* before it the store may have changed */
+    OK(kas_store_wait(store, false));
+    assert_false(kas_store_changed(store));
+    OK(kas_store_wait(store, true));
+    assert_true(kas_store_changed(store));
+    OK(kas_store_wait(store, true));
     assert_false(kas_store_changed(store));
     add(other, 1);
     assert_true(readable(store) && kas_store_changed(store));
@@ -196,6 +213,20 @@ static void waiting(void **state)
     assert_false(kas_store_changed(store));
     OK(kas_store_release(other, work.id, work.lease, false, &held));
     assert_true(readable(store) && kas_store_changed(store));
+    cut_others(other);
+    while (!kas_store_changed(store)) /* the end of its connection is one */
+        ;
+    OK(kas_store_claim(store, KAS_WORK_CANDIDATE, -1, "o", 60, &work, &found)); /* connects again */
+    while (kas_store_changed(store))
+        ;
+    OK(kas_store_release(other, work.id, work.lease, false, &held));
+    assert_true(readable(store) && kas_store_changed(store));
+    OK(kas_store_wait(store, false)); /* it has found something */
+    while (kas_store_changed(store))
+        ;
+    OK(kas_store_claim(other, KAS_WORK_CANDIDATE, -1, "o", 60, &work, &found));
+    OK(kas_store_finish(other, work.id, work.lease, KAS_WORK_FAILED, "", &unknown, &held));
+    assert_int_equal(told(store), 0);
     kas_store_close(other);
     kas_store_close(store);
 }
@@ -220,6 +251,8 @@ static void leading(void **state)
         OK(kas_store_lead(second, &leads));
         assert_false(leads);
     }
+    OK(kas_store_wait(first, false)); /* it listens all the same, because it proposes */
+    OK(kas_store_wait(third, true));
     kas_store_changed(first);
     kas_store_changed(third);
     OK(kas_store_want(second));
@@ -264,6 +297,11 @@ static void members(void **state)
 /* Makes of a new study what the first program with servers made: schema 4, without members. */
 static void make_schema_4(kas_store *store)
 {
+    OK(kas_pg_send(store, "CREATE FUNCTION kas_tell() RETURNS trigger LANGUAGE plpgsql AS"
+                          " $$ BEGIN PERFORM pg_notify(TG_TABLE_SCHEMA, ''); RETURN NULL; END $$;"
+                          "CREATE TRIGGER work_tell AFTER INSERT OR UPDATE OF state ON work"
+                          " FOR EACH ROW WHEN (NEW.state <> 'running')"
+                          " EXECUTE PROCEDURE kas_tell()"));
     OK(kas_pg_send(store, "DROP TRIGGER work_added ON work; DROP TRIGGER work_changed ON work;"
                           "DROP TRIGGER work_removed ON work; DROP FUNCTION kas_number();"
                           "DROP FUNCTION kas_removed(); DROP TABLE changes;"
@@ -302,7 +340,7 @@ static void older_schema(void **state)
     kas_work *list = NULL;
     kas_member *members;
     int count = 0;
-    bool created;
+    bool created, has;
     const kas_study study = {.options = "{}"};
     OK(kas_store_begin_study(store, &study, &created));
     add(store, 1);
@@ -324,6 +362,11 @@ static void older_schema(void **state)
     assert_int_equal(schema_of(reader), 4);
     OK(kas_store_revise(store, decide, store));
     assert_int_equal(schema_of(reader), KAS_STORE_SCHEMA);
+    OK(kas_sql_has_row(store,
+                       "SELECT 1 FROM pg_trigger WHERE tgname = 'work_tell' AND tgrelid ="
+                       " 'work'::regclass",
+                       &has));
+    assert_false(has);
     OK(kas_store_update(store)); /* again */
     assert_one_item(reader);
     OK(kas_store_refresh(store, &mark, &list, &count));

@@ -333,6 +333,7 @@ static kas_status hand_out(kas_supervisor *s, bool *done)
             KAS_TRY(fill_worker(s, worker, &found, done));
     }
     s->dry = !found;
+    KAS_TRY(kas_store_wait(s->store, s->dry));
     return news && !*done ? kas_queue_stock(s) : KAS_OK;
 }
 
