@@ -50,6 +50,8 @@ done
 await "epochs before a rank is killed" further
 four() { ranks && [ ${#pids[@]} = 4 ]; } # for a moment there may be one more, which becomes a compiler
 await "four ranks" four
+end=$(date -d "$(scontrol -o show job "$job" | sed -n 's/.* EndTime=\([^ ]*\) .*/\1/p')" +%s)
+tr '\0' ' ' <"/proc/${pids[0]}/cmdline" | grep -q -- " --until $((end - 120)) " || fail "rank 0 does not know that the job ends at $end"
 said=$(wc -l <job.out)
 kill -KILL "${pids[2]}"
 await "the end of a job without a rank" gone
