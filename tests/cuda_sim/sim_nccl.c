@@ -54,7 +54,7 @@ const char *ncclGetErrorString(ncclResult_t result)
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
     SIM_CALL(ncclGetUniqueId, SYSTEM_ERROR, 0);
-    return kas_shared_path(id->internal) == KAS_OK ? KAS_NCCL_SUCCESS : SYSTEM_ERROR;
+    return kas_shared_create(id->internal) == KAS_OK ? KAS_NCCL_SUCCESS : SYSTEM_ERROR;
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank,

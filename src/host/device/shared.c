@@ -16,7 +16,7 @@
 
 enum { SLOT = 1 << 16, TURNS = 2, NONE = -1 };
 
-/* Begins as zeros, whoever makes the file. */
+/* Begins as zeros. */
 typedef struct head {
     _Atomic uint32_t joined, arrived; /* ranks; arrivals at meetings, of all ranks together */
     _Atomic uint32_t aborted;         /* 1 + the first rank that aborted; 0 = none */
@@ -29,19 +29,54 @@ struct kas_shared {
     size_t bytes;
     int file, rank, ranks;
     uint32_t meetings; /* of this rank */
-    bool complete;
     _Atomic bool aborted;
-    char path[KAS_SHARED_PATH];
 };
 
-kas_status kas_shared_path(char path[KAS_SHARED_PATH])
+/* The id is "PROCESS FILE NAME", where FILE is open in that process. */
+enum { NAME = 48 };
+
+kas_status kas_shared_create(char id[KAS_SHARED_ID])
 {
     uint64_t number[2];
-    const char *folder = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    char name[NAME];
     KAS_CHECK_LIBC(getrandom(number, sizeof number, 0) == sizeof number, KAS_MACHINE);
-    snprintf(path, KAS_SHARED_PATH, "%s/kas-group-%016llx%016llx", folder,
-             (unsigned long long)number[0], (unsigned long long)number[1]);
+    snprintf(name, sizeof name, "kas-group-%016llx%016llx", (unsigned long long)number[0],
+             (unsigned long long)number[1]);
+    const int file = memfd_create(name, MFD_CLOEXEC);
+    KAS_CHECK_LIBC(file >= 0, KAS_MACHINE);
+    snprintf(id, KAS_SHARED_ID, "%d %d %s", (int)getpid(), file, name);
     return KAS_OK;
+}
+
+/* Returns whether the file has this name: the process may be another one that has got the number of one
+ * that has ended. */
+static bool has_name(int file, const char *name)
+{
+    char path[64], is[128] = "", wanted[128];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    snprintf(wanted, sizeof wanted, "/memfd:%s (deleted)", name);
+    return readlink(path, is, sizeof is - 1) > 0 && strcmp(is, wanted) == 0;
+}
+
+static kas_status open_memory(kas_shared *s, const char *id)
+{
+    int process, file;
+    char name[NAME], path[64];
+    if (sscanf(id, "%d %d %47s", &process, &file, name) != 3)
+        return kas_fail(KAS_BAD_INPUT, "\"%.100s\" is not the id of a group", id);
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", process, file);
+    const bool own = s->rank == 0;
+    const int opened = own ? file : open(path, O_RDWR | O_CLOEXEC | O_NOCTTY);
+    if (opened < 0)
+        return kas_fail(KAS_MACHINE, "the memory of rank 0 (%s) cannot be opened: %s", path,
+                        kas_strerror(errno));
+    if (has_name(opened, name)) {
+        s->file = opened;
+        return KAS_OK;
+    }
+    if (!own)
+        close(opened);
+    return kas_fail(KAS_MACHINE, "%s is not of rank 0, which has ended", path);
 }
 
 /* Locks the byte of a rank, or asks for a lock on it that would be in the way. */
@@ -56,23 +91,22 @@ static bool lock(const kas_shared *s, int rank, bool ask)
 
 static kas_status map(kas_shared *s)
 {
-    s->file = open(s->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     /* Not ftruncate: where the memory is missing, the first write to it would end the process. */
-    const int error = s->file < 0 ? errno : posix_fallocate(s->file, 0, (off_t)s->bytes);
+    const int error = posix_fallocate(s->file, 0, (off_t)s->bytes);
     if (error != 0)
-        return kas_fail(KAS_MACHINE, "%s: no memory to share between %d processes: %s", s->path,
-                        s->ranks, kas_strerror(error));
+        return kas_fail(KAS_MACHINE, "no memory to share between %d processes: %s", s->ranks,
+                        kas_strerror(error));
     void *memory = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->file, 0);
     if (memory == MAP_FAILED)
-        return kas_fail(KAS_MACHINE, "%s: cannot be mapped: %s", s->path, kas_strerror(errno));
+        return kas_fail(KAS_MACHINE, "shared memory cannot be mapped: %s", kas_strerror(errno));
     s->head = memory;
     s->slots = (char *)memory + SLOT;
     if (!lock(s, s->rank, false))
-        return kas_fail(KAS_FAILURE, "%s: there is a rank %d already", s->path, s->rank);
+        return kas_fail(KAS_FAILURE, "there is a rank %d of %d already", s->rank, s->ranks);
     return KAS_OK;
 }
 
-kas_status kas_shared_join(const char *path, int rank, int ranks, kas_shared **out)
+kas_status kas_shared_join(const char *id, int rank, int ranks, kas_shared **out)
 {
     *out = NULL;
     if (ranks < 1 || ranks > KAS_SHARED_RANKS || rank < 0 || rank >= ranks)
@@ -83,8 +117,9 @@ kas_status kas_shared_join(const char *path, int rank, int ranks, kas_shared **o
         return kas_fail(KAS_NO_MEMORY, "no memory for a group of processes");
     *s = (kas_shared){.file = -1, .rank = rank, .ranks = ranks};
     s->bytes = SLOT + (size_t)TURNS * (size_t)ranks * SLOT; /* the head has a slot of its own */
-    snprintf(s->path, sizeof s->path, "%s", path);
-    const kas_status status = map(s);
+    kas_status status = open_memory(s, id);
+    if (status == KAS_OK)
+        status = map(s);
     if (status != KAS_OK) {
         kas_shared_leave(s);
         return status;
@@ -94,18 +129,14 @@ kas_status kas_shared_join(const char *path, int rank, int ranks, kas_shared **o
     return KAS_OK;
 }
 
-bool kas_shared_complete(kas_shared *s)
+bool kas_shared_complete(const kas_shared *s)
 {
-    if (!s->complete && s->head->joined >= (uint32_t)s->ranks) {
-        s->complete = true;
-        unlink(s->path); /* every rank tries; the first one succeeds */
-    }
-    return s->complete;
+    return s->head->joined >= (uint32_t)s->ranks;
 }
 
 int kas_shared_look(kas_shared *s)
 {
-    if (s->head->joined < (uint32_t)s->ranks) /* who is missing has not come yet */
+    if (!kas_shared_complete(s)) /* who is missing has not come yet */
         return NONE;
     for (int rank = 0; rank < s->ranks; rank++)
         if (rank != s->rank && !s->head->left[rank] && !lock(s, rank, true) &&
@@ -186,8 +217,6 @@ void kas_shared_abort(kas_shared *s)
     uint32_t none = 0;
     atomic_compare_exchange_strong(&s->head->aborted, &none, (uint32_t)s->rank + 1);
     s->aborted = true;
-    if (!s->complete)
-        unlink(s->path);
 }
 
 void kas_shared_leave(kas_shared *s)
@@ -198,10 +227,7 @@ void kas_shared_leave(kas_shared *s)
         s->head->left[s->rank] = 1;
         munmap(s->head, s->bytes);
     }
-    if (s->file >= 0) {
-        if (!s->complete)
-            unlink(s->path);
+    if (s->file >= 0)
         close(s->file);
-    }
     free(s);
 }

@@ -186,6 +186,79 @@ static void test_nobody_comes(void **state)
     assert_true(kas_monotonic() - start < 30);
 }
 
+/* Returns whether a process has mapped the memory of a group; *named: under a name that would stay. */
+static bool maps_memory(pid_t pid, bool *named)
+{
+    char path[64], line[512];
+    bool maps = false;
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+    FILE *file = fopen(path, "r");
+    for (*named = false; file && fgets(line, sizeof line, file);)
+        if (strstr(line, "kas-group-")) {
+            maps = true;
+            *named |= !strstr(line, "/memfd:kas-group-") || !strstr(line, "(deleted)");
+        }
+    if (file)
+        fclose(file);
+    return maps;
+}
+
+/* All ranks are killed before the last one has come: the memory goes with them. */
+static void test_killed_while_joining(void **state)
+{
+    (void)state;
+    pid_t pid[2];
+    bool named;
+    int status;
+    fflush(NULL);
+    for (int rank = 0; rank < 2; rank++)
+        if ((pid[rank] = fork()) == 0)
+            _exit(as_rank(meet, "killed", rank, 3, 60));
+    for (int rank = 0; rank < 2; rank++) {
+        const double end = kas_monotonic() + 60;
+        while (!maps_memory(pid[rank], &named) && kas_monotonic() < end)
+            usleep(1000);
+        assert_true(kas_monotonic() < end);
+        assert_false(named);
+    }
+    for (int rank = 0; rank < 2; rank++) {
+        kill(pid[rank], SIGKILL);
+        assert_int_equal(waitpid(pid[rank], &status, 0), pid[rank]);
+        assert_true(WIFSIGNALED(status));
+    }
+}
+
+/* An id whose process has ended, or whose number another process or file has got, is refused. */
+static void test_id_of_another(void **state)
+{
+    (void)state;
+    char id[KAS_SHARED_ID], other[KAS_SHARED_ID];
+    int process, file;
+    kas_shared *own, *shared;
+    OK(kas_shared_create(id));
+    OK(kas_shared_join(id, 0, 2, &own));
+    assert_int_equal(sscanf(id, "%d %d", &process, &file), 2);
+    const char *name = strrchr(id, ' ') + 1;
+    snprintf(other, sizeof other, "%d %d kas-group-0123456789abcdef0123456789abcdef", process,
+             file);
+    assert_int_equal(kas_shared_join(other, 1, 2, &shared), KAS_MACHINE);
+    assert_non_null(strstr(kas_error(), "is not of rank 0, which has ended"));
+    snprintf(other, sizeof other, "%d 0 %s", process, name);
+    assert_int_equal(kas_shared_join(other, 1, 2, &shared), KAS_MACHINE);
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    waitpid(child, NULL, 0);
+    snprintf(other, sizeof other, "%d %d %s", (int)child, file, name);
+    assert_int_equal(kas_shared_join(other, 1, 2, &shared), KAS_MACHINE);
+    assert_non_null(strstr(kas_error(), "cannot be opened"));
+    assert_int_equal(kas_shared_join("/dev/shm/kas-group-0", 1, 2, &shared), KAS_BAD_INPUT);
+    OK(kas_shared_join(id, 1, 2, &shared));
+    assert_true(kas_shared_complete(own));
+    kas_shared_leave(shared);
+    kas_shared_leave(own);
+}
+
 /* Exchanges for ever, until the group fails; then the exit code says so. */
 static int exchange_for_ever(kas_device *device, kas_group *group, int rank, int ranks)
 {
@@ -300,6 +373,8 @@ int main(void)
         cmocka_unit_test(test_sums),
         cmocka_unit_test(test_stale_id),
         cmocka_unit_test(test_nobody_comes),
+        cmocka_unit_test(test_killed_while_joining),
+        cmocka_unit_test(test_id_of_another),
         cmocka_unit_test(test_a_rank_ends),
         cmocka_unit_test(test_every_call_fails),
     };

@@ -7,12 +7,12 @@
 #include "host/device/group_impl.h"
 #include "host/device/shared.h"
 
-_Static_assert((int)KAS_SHARED_PATH <= (int)KAS_GROUP_ID, "a path fits into an id");
+_Static_assert((int)KAS_SHARED_ID <= (int)KAS_GROUP_ID, "an id fits into another");
 
 static kas_status draw_id(kas_device *device, char id[KAS_GROUP_ID])
 {
     (void)device;
-    return kas_shared_path(id);
+    return kas_shared_create(id);
 }
 
 static kas_status join(kas_group *g, const char id[KAS_GROUP_ID])
