@@ -87,17 +87,17 @@ signalled() { # case phase signal
         kill -STOP "${pids[2]}"
         sleep 0.5
         rank=1 ;;
-    checkpoint) await "$name: a checkpoint being written" stops "$at/ckpt.??????" ;;
+    checkpoint) await "$name: a checkpoint being written" stops "$at/ckpt.unfinished-*" ;;
     esac
     kill "-$3" "${pids[rank]}"
     failed "$name" $pid "${pids[@]}"
-    rm -f "$at"/ckpt.??????
     local before
     before=$(figures "$at" | wc -l)
     begin "$name" "${endless[@]}" "${more[@]}"
     await "$name: two more epochs" epochs "$at" $((before + 2))
     kill $pid
     wait $pid || true
+    ! compgen -G "$at/ckpt.*" || fail "$name: what the killed rank was writing is still there"
     figures "$at" | awk '!seen[$0]++' >"$at/all"
     [ "$(figures "$at" | wc -l)" -le $(($(wc -l <"$at/all") + 1)) ] || fail "$name: more than one epoch was trained again"
 }

@@ -105,8 +105,12 @@ static void leavings_are_swept(void **state)
         const char *suffix;
         int age;
         bool stays;
-    } left[] = {{".Ab12Cd", 7200, false}, {".Ab12Ce", 600, true}, {".lock", 7200, false},
-                {"", 7200, true},         {".err", 7200, true},   {".Ab12Cdef", 7200, true}};
+    } left[] = {{".unfinished-Ab12Cd", 7200, false},
+                {".unfinished-Ab12Ce", 600, true},
+                {".lock", 7200, false},
+                {"", 7200, true},
+                {".err", 7200, true},
+                {".Ab12Cdef", 7200, true}};
     enum { LEFT = sizeof left / sizeof *left };
     char path[4096], file[LEFT][4200];
     entry_path(0, path);

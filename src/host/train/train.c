@@ -202,6 +202,10 @@ static kas_status apply_checkpoint(run *r, const kas_checkpoint *c)
 static kas_status start_or_resume(run *r)
 {
     const kas_train_options *o = r->o;
+    const char *const outputs[] = {o->checkpoint, o->weights_out};
+    for (int i = 0; i < 2 && kas_group_rank(o->group) == 0; i++)
+        if (outputs[i])
+            kas_file_remove_unfinished(outputs[i]);
     if (o->checkpoint && kas_file_exists(o->checkpoint)) {
         kas_checkpoint c;
         KAS_TRY(kas_checkpoint_read(o->checkpoint, r->digest, &c));

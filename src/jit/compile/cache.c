@@ -90,14 +90,15 @@ kas_status kas_cache_read(const char *path, kas_buf *out, bool *found)
 
 /* ---- what killed processes leave ------------------------------------------------------------- */
 
-/* Returns whether the name is one that mkostemp made beside an entry (kas_file_write_atomic),
- * "KEY.so.Ab12Cd", or that of a lock, "KEY.so.lock". */
+/* Returns whether the name is that of an entry which was not written to its end (files.h), or of a
+ * lock, "KEY.so.lock". */
 static bool is_left_over(const char *name)
 {
     static const char hex[] = "0123456789abcdef";
     const char *last = strrchr(name, '.');
     return strspn(name, hex) == 64 && last > name + 64 &&
-           (strlen(last) == 1 + 6 || strcmp(last, ".lock") == 0);
+           (strncmp(last, KAS_FILE_UNFINISHED, strlen(KAS_FILE_UNFINISHED)) == 0 ||
+            strcmp(last, ".lock") == 0);
 }
 
 /* Removes a lock file; only its holder may do that. */

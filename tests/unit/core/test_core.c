@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -235,6 +236,43 @@ static void files_are_written_whole_and_read_with_limits(void **state)
     assert_false(kas_file_exists(folder));
 }
 
+/* Only what a killed write of this very file has left is removed. */
+static void unfinished_files_are_removed(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        bool stays;
+    } files[] = {{"ckpt", true},
+                 {"ckpt.unfinished-Ab12Cd", false},
+                 {"ckpt.unfinished-zzzzzz", false},
+                 {"ckpt.unfinished-backups", true},
+                 {"ckpt.backup", true},
+                 {"ckpt.unfinished", true},
+                 {"other.unfinished-Ab12Cd", true},
+                 {"ckpt2.unfinished-Ab12Cd", true}};
+    char folder[] = "/tmp/kas-test-XXXXXX", path[256], link[256];
+    assert_non_null(mkdtemp(folder));
+    for (int by_link = 0; by_link < 2; by_link++) {
+        for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+            snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
+            assert_int_equal(kas_file_write_atomic(path, "x", 1), KAS_OK);
+        }
+        snprintf(path, sizeof path, "%s/ckpt", folder);
+        snprintf(link, sizeof link, "%s/link", folder);
+        if (by_link)
+            assert_int_equal(symlink("ckpt", link), 0);
+        kas_file_remove_unfinished(by_link ? link : path);
+        for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+            snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
+            if (kas_file_exists(path) != files[i].stays)
+                fail_msg("%s %s", files[i].name, files[i].stays ? "is gone" : "is still there");
+        }
+    }
+    kas_file_remove_unfinished("/nonexistent/x");
+    assert_int_equal(kas_remove_tree(folder), KAS_OK);
+}
+
 /* What a terminal obeys, and what is no UTF-8, never leaves the program. */
 static void strange_text_is_shown_plain(void **state)
 {
@@ -431,6 +469,7 @@ int main(void)
         cmocka_unit_test(sha256_gives_the_published_digests),
         cmocka_unit_test(sha256_is_the_same_without_instructions),
         cmocka_unit_test(files_are_written_whole_and_read_with_limits),
+        cmocka_unit_test(unfinished_files_are_removed),
         cmocka_unit_test(strange_text_is_shown_plain),
         cmocka_unit_test(an_error_names_the_limit),
         cmocka_unit_test(json_from_strangers_is_checked_before_use),

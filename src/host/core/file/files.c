@@ -1,5 +1,6 @@
 #include "host/core/file/files.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -86,7 +87,8 @@ static kas_status sync_folder_of(const char *path)
 kas_status kas_file_begin(const char *path, kas_file_place *place, int *fd)
 {
     KAS_TRY(kas_file_target(path, place->target));
-    if (snprintf(place->temporary, PATH_MAX, "%s.XXXXXX", place->target) >= PATH_MAX)
+    if (snprintf(place->temporary, PATH_MAX, "%s" KAS_FILE_UNFINISHED "XXXXXX", place->target) >=
+        PATH_MAX)
         return kas_fail(KAS_FAILURE, "%s: path is too long", path);
     *fd = mkostemp(place->temporary, O_CLOEXEC);
     if (*fd < 0)
@@ -97,6 +99,23 @@ kas_status kas_file_begin(const char *path, kas_file_place *place, int *fd)
     close(*fd);
     unlink(place->temporary);
     return status;
+}
+
+void kas_file_remove_unfinished(const char *path)
+{
+    char target[PATH_MAX], folder[PATH_MAX], begin[PATH_MAX + 16];
+    if (kas_file_target(path, target) != KAS_OK) /* the next write says so */
+        return;
+    const char *slash = strrchr(target, '/');
+    snprintf(begin, sizeof begin, "%s" KAS_FILE_UNFINISHED, slash ? slash + 1 : target);
+    snprintf(folder, sizeof folder, "%s", target);
+    DIR *directory = opendir(dirname(folder));
+    const size_t length = strlen(begin);
+    for (struct dirent *entry; directory && (entry = readdir(directory));)
+        if (strncmp(entry->d_name, begin, length) == 0 && strlen(entry->d_name) == length + 6)
+            unlinkat(dirfd(directory), entry->d_name, 0);
+    if (directory)
+        closedir(directory);
 }
 
 /* Writes and flushes a temporary file with a unique name in the folder of the target of `path`. */

@@ -22,7 +22,12 @@ kas_status kas_file_digest(const char *path, size_t limit, char hex[65]);
  * the old file or the whole new one. Where `path` is a symbolic link, the file that it points to is
  * written. target.h says what else `path` may be. */
 kas_status kas_file_write_atomic(const char *path, const void *data, size_t size);
-/* Does the same, but only where there is no such file yet; otherwise *existed is set to true and
+/* The name of a temporary file ends with this and six letters and digits. */
+#define KAS_FILE_UNFINISHED ".unfinished-"
+/* Removes the temporary files of writes of `path` whose process was killed. Nobody may be writing `path`
+ * meanwhile. */
+void kas_file_remove_unfinished(const char *path);
+/* Does the same as kas_file_write_atomic, but only where there is no such file yet; otherwise *existed is set to true and
  * nothing is written. When several processes write at once, exactly one succeeds. (On a file system
  * without hard links, the last one does.) */
 kas_status kas_file_write_new(const char *path, const void *data, size_t size, bool *existed);
