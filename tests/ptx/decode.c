@@ -214,11 +214,11 @@ static bool decode_insert(ptx_decoder *d, ptx_statement *s, ptx_instruction *i)
     ptx_ref *const ref[] = {&i->d, &i->a, &i->b, &i->c, &i->part[0]};
     i->kind = PTX_INSERT;
     i->class = PTX_INTEGER;
-    i->size = 4;
+    i->size = strcmp(s->name, "bfi.b64") == 0 ? 8 : 4;
     if (!wants(d, s, 5))
         return false;
     for (int k = 0; k < 5; k++)
-        if (!ptx_operand(d, s->operand[k], 4, ref[k]))
+        if (!ptx_operand(d, s->operand[k], k < 3 ? i->size : 4, ref[k]))
             return false;
     return true;
 }
@@ -356,7 +356,7 @@ static bool decode_any(ptx_decoder *d, ptx_statement *s, ptx_instruction *i)
         return decode_set(d, s, i);
     if (starts(s->name, "selp."))
         return decode_select(d, s, i);
-    if (strcmp(s->name, "bfi.b32") == 0)
+    if (strcmp(s->name, "bfi.b32") == 0 || strcmp(s->name, "bfi.b64") == 0)
         return decode_insert(d, s, i);
     if (starts(s->name, "shfl."))
         return decode_shuffle(d, s, i);

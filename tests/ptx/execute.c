@@ -136,19 +136,26 @@ static void choose(ptx_warp *w, const ptx_instruction *i, uint32_t mask)
     chain_from(w, i);
 }
 
+/* Returns b with `length` bits of a in the place of its own from bit `at` on. */
+static uint64_t inserted(uint64_t a, uint64_t b, unsigned at, unsigned length)
+{
+    const uint64_t ones = length >= 64 ? UINT64_MAX : (UINT64_C(1) << length) - 1;
+    return at >= 64 ? b : (b & ~(ones << at)) | (a & ones) << at;
+}
+
 static void insert(ptx_warp *w, const ptx_instruction *i, uint32_t mask)
 {
-    const u32 *a = ptx_at(w, i->a), *b = ptx_at(w, i->b), *c = ptx_at(w, i->c),
-              *length = ptx_at(w, i->part[0]);
-    uint32_t result[PTX_LANES];
-    for (int lane = 0; lane < PTX_LANES; lane++) {
-        const uint64_t at = c[lane] & 255, n = length[lane] & 255;
-        const uint64_t ones = n >= 32 ? UINT32_MAX : (UINT64_C(1) << n) - 1;
-        const uint64_t bits = at >= 32 ? 0 : ones << at;
-        result[lane] =
-            (uint32_t)((b[lane] & ~bits) | (at >= 32 ? 0 : (uint64_t)a[lane] << at & bits));
-    }
-    keep(ptx_at(w, i->d), result, 4, mask);
+    const u32 *at = ptx_at(w, i->c), *length = ptx_at(w, i->part[0]);
+    const u32 *a = ptx_at(w, i->a), *b = ptx_at(w, i->b);
+    const u64 *long_a = ptx_at(w, i->a), *long_b = ptx_at(w, i->b);
+    uint64_t result[PTX_LANES] __attribute__((aligned(64)));
+    for (int lane = 0; lane < PTX_LANES; lane++)
+        if (i->size == 8)
+            result[lane] = inserted(long_a[lane], long_b[lane], at[lane] & 255, length[lane] & 255);
+        else
+            ((u32 *)(void *)result)[lane] =
+                (u32)inserted(a[lane], b[lane], at[lane] & 255, length[lane] & 255);
+    keep(ptx_at(w, i->d), result, i->size, mask);
     chain_from(w, i);
 }
 

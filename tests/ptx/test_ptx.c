@@ -450,6 +450,13 @@ static void roundings(void **state)
         {PTX_TEXT("shl.b32 %r1, 1, 32;\n" STORE32), 0},
         {PTX_TEXT("shr.s32 %r1, -8, 40;\n" STORE32), UINT32_MAX},
         {PTX_TEXT("bfi.b32 %r1, 0x1AB, 0x11111111, 8, 8;\n" STORE32), 0x1111AB11},
+        {PTX_TEXT("bfi.b32 %r1, 1, 2, 32, 8;\n" STORE32), 2},
+        {PTX_TEXT("mov.b64 %rd2, {1, 2};\nbfi.b64 %rd2, 0x1AB, %rd2, 40, 8;\n"
+                  "mov.b64 {%r2, %r1}, %rd2;\n" STORE32),
+         0xAB02},
+        {PTX_TEXT("mov.b64 %rd2, {1, 2};\nbfi.b64 %rd2, 0x1AB, %rd2, 8, 64;\n"
+                  "mov.b64 {%r1, %r2}, %rd2;\n" STORE32),
+         0x1AB01},
         {PTX_TEXT("mul.hi.s32 %r1, -2, 3;\n" STORE32), UINT32_MAX},
         {PTX_TEXT("setp.ne.f32 %p1, 0f7FC00000, 0f3F800000;\nselp.u32 %r1, 1, 2, %p1;\n" STORE32),
          2},
