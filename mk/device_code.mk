@@ -33,7 +33,7 @@ $(DEVICE_BUILD)/%.o$(1)$(2): %.cu $(KERNEL_HEADERS) mk/device_code.mk
 endef
 $(foreach order,0 1 2,$(eval $(call kernel_rule,0,$(order))))
 $(foreach dtype,1 2,$(foreach order,0 2,$(eval $(call kernel_rule,$(dtype),$(order)))))
-$(foreach build,00 10 20,$(CPU_KERNELS:%.cu=$(DEVICE_BUILD)/%.o$(build))): src/host/device/cpu/conv_lines.h $(DEVICE_CODE)/tile.h
+$(foreach build,00 10 20,$(CPU_KERNELS:%.cu=$(DEVICE_BUILD)/%.o$(build))): src/host/device/cpu/conv_lines.h src/host/device/cpu/conv_lines_fill.h $(DEVICE_CODE)/tile.h
 
 $(GEN)/device_code_tables.c: $(KERNELS) $(PRELUDE_TEXT) $(SHARED_TEXT) mk/device_code.mk
 	@mkdir -p $(@D)

@@ -1,7 +1,7 @@
 /* Convolutions of stride 1 that oneDNN computes slowly, over lines of pixels: windows of groups with
  * few channels, depthwise windows whose taps lie apart, and maps with very few outputs or inputs.
- * Shared by conv_lines.cu, which is built by the compiler for device code, and by
- * cpu_conv_lines.c. */
+ * Shared by conv_lines.cu and conv_lines_weights.cu, which are built by the compiler for device
+ * code, and by cpu_conv_lines.c. */
 #ifndef KAS_DEVICE_CPU_CONV_LINES_H
 #define KAS_DEVICE_CPU_CONV_LINES_H
 
