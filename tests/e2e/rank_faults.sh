@@ -62,6 +62,31 @@ planted() { # case fault seconds
         fail "$1: other figures than undisturbed, or an epoch was trained again"
 }
 
+# A rank that leaves the group waits longer than half a minute for one that still writes the weights.
+late_leaving() {
+    KAS_SIM_FAIL=ncclCommDestroy:1:33000:delay KAS_SIM_FAIL_ONCE=$dir/late.once begin late "${sim[@]}" --rank-timeout 100
+    wait $pid || { cat "$dir/late/err"; fail "late: a rank did not wait"; }
+    [ -e "$dir/late.once" ] || fail "late: the call was never made"
+    figures "$dir/late" | diff "$dir/expected" - || fail "late: other figures"
+}
+# Under Slurm nobody kills a rank whose GPU never answers: it ends itself half a minute behind the end of the group.
+given_up() {
+    local rank pids=() rc start=$SECONDS
+    for rank in 0 1; do
+        SLURM_PROCID=$rank SLURM_LOCALID=$rank SLURM_NTASKS=2 SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_NNODES=1 KAS_SIM_FAIL=cuGraphLaunch:30:0:hang \
+            KAS_SIM_FAIL_ONCE=$dir/hung begin hung$rank --device cuda --nodes "$dir/nodes" --epochs 2 --rank-timeout 5
+        pids+=($pid)
+    done
+    for rank in 0 1; do
+        rc=0
+        wait ${pids[rank]} || rc=$?
+        [ $rc = 5 ] || { cat "$dir/hung$rank/err"; fail "hung: rank $rank ended with $rc"; }
+    done
+    [ "$(cat "$dir"/hung?/err | grep -c 'the end of the group did not free this process; it ends')" = 1 ] || fail "hung: no rank has given up"
+    grep -q 'error: .*rank [01] of 2: ' "$dir"/hung?/err || fail "hung: the other rank does not say why"
+    [ $((SECONDS - start)) -lt 100 ] || fail "hung: $((SECONDS - start)) s"
+}
+
 # ---- the CPU device: signals to one of three ranks ----
 
 endless=(--device cpu --ranks 3 --epochs 100000)
@@ -134,6 +159,8 @@ if [ -f "$KAS_CUDA_LIBS" ]; then
     begin undisturbed "${sim[@]}"
     wait $pid || { cat "$dir/undisturbed/err"; fail "undisturbed"; }
     figures "$dir/undisturbed" >"$dir/expected"
+    at_once late_leaving late
+    at_once given_up hung
     for phase in "${phases[@]}"; do at_once planted "$phase-hang" "$phase:0:hang" 20; done
     for fault in ncclGetUniqueId:1:0 ncclCommInitRankConfig:1:0; do at_once planted "$fault" "$fault:once" 20; done
     at_once planted stuck ncclCommGetAsyncError:12:7:once 20 # an exchange that NCCL is busy with for ever
