@@ -79,6 +79,7 @@ given_up() {
     done
     for rank in 0 1; do
         rc=0
+        await "hung: the end of rank $rank" ended ${pids[rank]}
         wait ${pids[rank]} || rc=$?
         [ $rc = 5 ] || { cat "$dir/hung$rank/err"; fail "hung: rank $rank ended with $rc"; }
     done
