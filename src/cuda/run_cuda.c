@@ -26,6 +26,7 @@ typedef struct kept_plan {
     CUgraphExec *graph;  /* [graphs]; NULL: not made, or given back because a workspace moved */
     int graphs;          /* runs of steps between which an exchange lies */
     uint64_t generation; /* generation of the workspaces that the graphs use */
+    kas_group *group;    /* whose exchanges the graphs have; NULL: none */
     bool refused;        /* the steps cannot be captured */
 } kept_plan;
 
@@ -201,10 +202,11 @@ static kas_status prepare(kas_cuda *cuda, const kas_step *step, int steps, kept_
     destroy_graphs(cuda, kept);
     const kas_status status = make_graphs_alike(cuda, step, steps, kept);
     kept->generation = cuda->workspace_generation;
+    kept->group = captured_group(step, steps);
     if (status == KAS_OK)
         return KAS_OK;
     destroy_graphs(cuda, kept);
-    if (cuda->lost || captured_group(step, steps))
+    if (cuda->lost || kept->group)
         return status;
     kas_warn("a plan of %d steps is run step by step, because it cannot be captured as a graph: %s",
              steps, kas_error());
@@ -235,6 +237,7 @@ kas_status kas_cuda_run(kas_device *device, const kas_step *step, int steps, voi
         return run_steps(cuda, step, steps);
     }
     KAS_TRY(prepare(cuda, step, steps, plan));
+    KAS_TRY(kas_group_check(plan->group));
     return plan->graph ? launch_graphs(cuda, step, steps, plan) : run_steps(cuda, step, steps);
 }
 
