@@ -27,7 +27,7 @@ log=$dir/cpu/logs/final-0000.log
 "${search[@]}" --device cpu --epochs 200 --study "$dir/cpu" >"$dir/out" 2>"$dir/err" &
 pid=$!
 await "two ranks that train" grep -qs 'epoch 2:' "$log"
-kill -KILL "$(grep -B1 'rank 1 of 2' "$log" | sed -n 's/.*begins (process \([0-9]*\)).*/\1/p')"
+kill -KILL "$(sed -n 's/.*begins (process \([0-9]*\), rank 1 of 2).*/\1/p' "$log")"
 await "the reason" grep -q 'try 1 of 3: rank 0 of 2: rank 1 has ended' "$dir/err"
 await "the next attempt" grep -q 'going on after' "$log"
 kill -TERM $pid 2>/dev/null || true # the ranks agree on where they stop

@@ -278,10 +278,11 @@ static void serve(kas_slot *slot, const cJSON *message)
     snprintf(slot->last_words, sizeof slot->last_words, "{\"type\":\"dying\",\"id\":%lld}\n",
              (long long)task.id);
     kas_status status = open_log(slot, kas_message_get_text(message, "log"));
-    kas_info("%s %lld %s begins (process %ld)", kas_work_kind_name(task.kind),
-             (long long)task.index, task.name, (long)getpid());
+    char rank[48] = ""; /* in one line, because all ranks write to this log */
     if (task.ranks)
-        kas_info("rank %d of %d of this training", task.rank, task.ranks);
+        snprintf(rank, sizeof rank, ", rank %d of %d", task.rank, task.ranks);
+    kas_info("%s %lld %s begins (process %ld%s)", kas_work_kind_name(task.kind),
+             (long long)task.index, task.name, (long)getpid(), rank);
     if (status == KAS_OK)
         status = evaluate(slot, &task, &outcome);
     if (status != KAS_OK)
