@@ -5,11 +5,16 @@
  * has ended shows in ncclCommGetAsyncError alone. It and ncclCommAbort are called while an exchange
  * waits, so they take no lock until that has ended, and do no work of streams.
  *
- * An exchange that a stream captures becomes part of the graph. Each launch does it anew, and each
- * time can be made to fail, as "replayed ncclAllReduce" or "replayed ncclAllGather": the error then shows
- * as that of another rank does, and the exchange waits for an abort; with the code of
- * KAS_NCCL_IN_PROGRESS it does so without an error. As NCCL does, a communicator that aborts waits until
- * all graphs that have captured it are destroyed, and all ranks must capture an exchange or none. */
+ * NCCL's communicators that do not block have a thread that puts a call on the stream some time after it
+ * was made. Here that is done when the caller asks ncclCommGetAsyncError for the second time; another
+ * call before breaks a rule.
+ *
+ * An exchange that a stream captures becomes part of the graph, and each launch does it anew. Each such
+ * replay can be made to fail, as "replayed ncclAllReduce" or "replayed ncclAllGather". It then waits for
+ * an abort, and ncclCommGetAsyncError gives the error, except for KAS_NCCL_IN_PROGRESS. Two rules are
+ * NCCL's: a communicator that aborts waits until all graphs that have captured it are destroyed, and an
+ * exchange is captured by all ranks or by none. */
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,23 +24,28 @@
 
 enum { SYSTEM_ERROR = 2, INTERNAL_ERROR = 3, INVALID_ARGUMENT = 4, REMOTE_ERROR = 6 };
 
-struct ncclComm {
-    kas_shared *shared;
-    int device, rank, ranks;
-    _Atomic bool aborted, stuck; /* stuck: its last call is under way for ever */
-    _Atomic int error;           /* of a call or an exchange: the end of it */
-    ncclComm_t next;             /* of those that were aborted */
-};
-
-/* Queued work still points to them, so their memory stays. */
-static _Atomic ncclComm_t aborted;
-
 typedef struct exchange {
     ncclComm_t comm;
     void *to;
     size_t count;
     bool gather, captured;
 } exchange;
+
+struct ncclComm {
+    kas_shared *shared;
+    int device, rank, ranks;
+    _Atomic bool aborted, stuck; /* stuck: its last call is under way for ever */
+    _Atomic int error;           /* of a call or an exchange: the end of it */
+    exchange given;              /* by the last call, made by `caller`, for `stream` */
+    CUstream stream;
+    pthread_t caller;
+    _Atomic bool given_now; /* it is not on the stream yet */
+    int asked;              /* since, by its caller */
+    ncclComm_t next;        /* of those that were aborted */
+};
+
+/* Queued work still points to them, so their memory stays. */
+static _Atomic ncclComm_t aborted;
 
 ncclResult_t ncclGetVersion(int *version)
 {
@@ -78,6 +88,24 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id
     return KAS_NCCL_IN_PROGRESS;
 }
 
+static void do_exchange(void *data);
+
+/* Returns whether the last call is on its stream, and puts it there if it is time. */
+static bool is_taken(ncclComm_t comm)
+{
+    if (!comm->given_now)
+        return true;
+    if (!pthread_equal(comm->caller, pthread_self()) || comm->asked++ == 0)
+        return false;
+    SIM_LOCKED();
+    exchange *data = sim_new(sizeof *data);
+    *data = comm->given;
+    data->captured = sim_captures(comm->stream);
+    sim_enqueue(comm->stream, do_exchange, data, sizeof *data);
+    comm->given_now = false;
+    return true;
+}
+
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 {
     const int planted = sim_planted("ncclCommGetAsyncError", REMOTE_ERROR);
@@ -86,12 +114,11 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
              : planted                            ? planted
              : comm->error                        ? comm->error
              : !kas_shared_complete(comm->shared) ? KAS_NCCL_IN_PROGRESS
+             : !is_taken(comm)                    ? KAS_NCCL_IN_PROGRESS
              : kas_shared_look(comm->shared) >= 0 ? REMOTE_ERROR
                                                   : KAS_NCCL_SUCCESS;
     return KAS_NCCL_SUCCESS;
 }
-
-static void do_exchange(void *data);
 
 static bool is_captured(ncclComm_t comm)
 {
@@ -173,11 +200,14 @@ static ncclResult_t begin(const char *name, ncclComm_t comm, cudaStream_t stream
         sim_broken("an exchange of an aborted communicator");
     if (sim_stream_device((CUstream)stream) != comm->device)
         return INVALID_ARGUMENT;
-    exchange *data = sim_new(sizeof *data);
-    *data = e;
-    data->captured = sim_captures((CUstream)stream);
-    sim_enqueue((CUstream)stream, do_exchange, data, sizeof *data);
-    return KAS_NCCL_SUCCESS;
+    if (comm->given_now)
+        sim_broken("%s while the call before is under way", name);
+    comm->given = e;
+    comm->stream = (CUstream)stream;
+    comm->caller = pthread_self();
+    comm->asked = 0;
+    comm->given_now = true;
+    return KAS_NCCL_IN_PROGRESS;
 }
 
 ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type,
