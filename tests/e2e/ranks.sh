@@ -149,5 +149,15 @@ expect 2 'add --device cpu or --device cuda' "$kas" train --net "$dir/net.json" 
 expect 2 'one rank exchanges nothing' "$kas" train --net "$dir/net.json" --dataset "$dir/s.h5" --device cpu --capture-exchange
 expect 2 'one rank has the whole state' "$kas" train --net "$dir/net.json" --dataset "$dir/s.h5" --device cpu --shard-optimiser
 expect 2 'as many GPUs as ranks' "$kas" train --net "$dir/net.json" --dataset "$dir/s.h5" --device cuda:0,1 --ranks 4 --batch 16
+if [ "$devices" = "cpu cuda" ]; then # ranks that are not started by one command: one captures
+    by_hand() { # rank options...
+        SLURM_PROCID=$1 SLURM_LOCALID=$1 SLURM_NTASKS=2 SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_NNODES=1 train alone$1 --device cuda --nodes "$dir/nodes" "${@:2}"
+    }
+    by_hand 0 >/dev/null 2>&1 &
+    rc=0; by_hand 1 --capture-exchange >/dev/null || rc=$?
+    other=0; wait $! || other=$?
+    [ $rc = 3 ] && [ $other = 3 ] && [ "$(cat "$dir"/alone?.err | grep -c 'error: rank 1 captures exchanges and rank 0 does not')" = 2 ] ||
+        { cat "$dir"/alone?.err; fail "ranks that do not capture alike: $rc and $other"; }
+fi
 
 echo "ok: ranks"
