@@ -161,8 +161,10 @@ static bool is_epoch(const kas_epoch *e, int number)
 static bool contradicts_itself(const run *r, const kas_checkpoint *c, const kas_metrics *metrics)
 {
     const uint64_t before = (uint64_t)c->epochs * r->steps, done = c->step - before;
+    /* An epoch whose last step made the run diverge was not ended (one_epoch). */
+    const uint64_t most = what_is_not_finite(metrics) ? r->steps : r->steps - 1;
     if (c->size != kas_model_kept(r->model) || c->epochs > r->o->recipe.epochs ||
-        c->step < before || done >= r->steps || !is_time(c->seconds))
+        c->step < before || done > most || !is_time(c->seconds))
         return true;
     for (int i = 0; i < c->epochs; i++)
         if (!is_epoch(&c->epoch[i], i))

@@ -422,16 +422,20 @@ static void a_network_that_is_not_finite_has_diverged(void **state)
         kas_precision precision;
         kas_optimiser optimiser;
         double ema;
-    } runs[] = {{KAS_PRECISION_FP32, KAS_NESTEROV, 0},
-                {KAS_PRECISION_BF16, KAS_SGD, 0.9},
-                {KAS_PRECISION_FP16, KAS_NESTEROV, 0},
-                {KAS_PRECISION_FP32, KAS_ADAMW, 0.9}};
+        int batch;
+    } runs[] = {{KAS_PRECISION_FP32, KAS_NESTEROV, 0, BATCH},
+                {KAS_PRECISION_BF16, KAS_SGD, 0.9, BATCH},
+                {KAS_PRECISION_FP16, KAS_NESTEROV, 0, BATCH},
+                {KAS_PRECISION_FP32, KAS_ADAMW, 0.9, BATCH},
+                /* each step is the last one of an epoch */
+                {KAS_PRECISION_FP32, KAS_NESTEROV, 0, TRAIN}};
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         kas_train_options o = base_options();
         kas_train_result r;
         o.recipe.precision = (int)runs[i].precision;
         o.recipe.optimiser = (int)runs[i].optimiser;
         o.recipe.ema = runs[i].ema;
+        o.recipe.batch = runs[i].batch;
         o.recipe.lr = 1000;
         o.recipe.weight_decay = 10;
         o.recipe.warmup_epochs = 0;
