@@ -49,7 +49,7 @@ static void see_load(void *context, kas_ex x, const kas_ex_node *node)
     c->slid += registers * together * (again ? (double)e->ir->var_size[c->innermost] : 1);
 }
 
-/* Returns how many turns of the innermost loop may be unrolled. */
+/* Returns how many turns of the innermost loop, the last of at least one, may be unrolled. */
 static double room(kas_emitter *e, kas_ex body, const int *var, int vars)
 {
     count c = {.emitter = e, .innermost = var[vars - 1]};
@@ -95,6 +95,8 @@ void kas_emit_unroll_walk(kas_emitter *e, kas_ex body, int var, bool whole)
 void kas_emit_open_loops(kas_emitter *e, kas_ex body, const int *var, int vars, bool brief)
 {
     long long turns[KAS_DEEP];
+    if (vars == 0) /* a sum may have no loop here */
+        return;
     const double most = room(e, body, var, vars);
     double left = most;
     for (int i = vars - 1; i >= 0; i--) {
