@@ -47,16 +47,24 @@ static void build_averages(kas_kernel *k)
     kas_build_softmax(k, kas_build_fold(k, KAS_OP_FOLD_AVG, norm, 1), 0, 3);
 }
 
+/* All pixels of a row pick the same elements. */
+static void build_rows(kas_kernel *k)
+{
+    const int x = kas_build_input(k), row = kas_build_fold(k, KAS_OP_FOLD_AVG, x, 2);
+    kas_build_broadcast(k, KAS_OP_MAX, kas_build_shuffle(k, row, 0, 0), x);
+}
+
 typedef void build_kernel(kas_kernel *k);
-static build_kernel *const kernels[] = {build_softmax, build_product, build_involution,
-                                        build_skinny, build_averages};
-static const char *const names[] = {"softmax", "product", "involution", "skinny", "averages"};
+static build_kernel *const kernels[] = {build_softmax, build_product,  build_involution,
+                                        build_skinny,  build_averages, build_rows};
+static const char *const names[] = {"softmax", "product",  "involution",
+                                    "skinny",  "averages", "rows"};
 
 static void test_agreement(void **state)
 {
     (void)state;
     linear_policy = KAS_LINEAR_CPU;
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < (int)(sizeof kernels / sizeof *kernels); i++) {
         kas_kernel k = {0};
         kernels[i](&k);
         agree_large(names[i], &k);
@@ -96,7 +104,8 @@ static void test_text(void **state)
                  {build_softmax, "KAS_PICK("},
                  {build_involution, "} else {"},
                  {build_skinny, "} else {"},
-                 {build_averages, "KAS_TILE(pick0, 1, 80)"}};
+                 {build_averages, "KAS_TILE(pick0, 1, 80)"},
+                 {build_rows, "\n    KAS_TILE(pick0"}}; /* in front of the rows */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         kas_program *cpu = program_of(cases[i].build, KAS_LINEAR_CPU),
                     *gpu = program_of(cases[i].build, KAS_LINEAR_GPU);

@@ -262,6 +262,7 @@ static void emit_head(kas_emitter *e, const char *name)
     if (n->rows >= 0) {
         if (n->rows == n->turned)
             kas_emit_fill_tiles(e);
+        kas_emit_row_picks(e);
         open_rows(e);
     }
 }

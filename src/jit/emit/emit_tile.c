@@ -106,9 +106,24 @@ static void emit_pick(kas_emitter *e, const kas_picked *p, int first, const kas_
     kas_buf_puts(e->out, ")\n");
 }
 
+static uint64_t bit_of(const kas_emitter *e, int var)
+{
+    return var < 0 ? 0 : UINT64_C(1) << kas_masks_index(&e->masks, var);
+}
+
+static bool is_picked(const kas_emitter *e, kas_ex x)
+{
+    for (int i = 0; i < e->picks; i++)
+        if (e->pick[i].load == x)
+            return true;
+    return false;
+}
+
 static void emit_load_picks(kas_emitter *e, kas_ex x)
 {
     const kas_nest *n = e->nest;
+    if (is_picked(e, x) || (kas_masks_ex(&e->masks, x) & e->not_picked))
+        return;
     const kas_ex_node *node = kas_ex_get(e->ir, x);
     kas_picked p;
     kas_pick pick;
@@ -151,9 +166,18 @@ void kas_emit_picks(kas_emitter *e, kas_ex x)
         find_picks(e, x, ++e->turns);
 }
 
+void kas_emit_row_picks(kas_emitter *e)
+{
+    const kas_nest *n = e->nest;
+    e->not_picked = bit_of(e, n->rows) | bit_of(e, n->column);
+    kas_emit_picks(e, n->value);
+    e->not_picked = 0;
+    e->row_picks = e->picks;
+}
+
 void kas_emit_forget_picks(kas_emitter *e)
 {
-    e->picks = 0;
+    e->picks = e->row_picks;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

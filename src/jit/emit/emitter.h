@@ -34,6 +34,8 @@ typedef struct kas_emitter {
     char *wide;
     bool inside; /* whether the kernel's `inside` holds: guards are left out */
     int picks, pick_names;
+    int row_picks;       /* the first of them, which are the same for all rows of the block */
+    uint64_t not_picked; /* mask of the variables on which they do not depend */
     kas_picked pick[16];
     bool filled; /* whether the tiles, or arrays of shared memory, are filled */
     bool each;   /* whether the text being written stands for each lane of a thread */
@@ -73,7 +75,9 @@ void kas_emit_fill_next(kas_emitter *e);
 /* Writes the load x as an element of its array; returns false when it has none that is filled. */
 bool kas_emit_put_boxed(kas_emitter *e, kas_ex x);
 /* Writes what lanes pick for x, in front of a loop over the lanes; kas_emit_forget_picks forgets it
- * behind that loop. */
+ * behind that loop. kas_emit_row_picks writes what lanes pick alike in all rows of the block, in
+ * front of the rows; it is never forgotten. */
+void kas_emit_row_picks(kas_emitter *e);
 void kas_emit_picks(kas_emitter *e, kas_ex x);
 void kas_emit_forget_picks(kas_emitter *e);
 /* Writes the load x as an element of its tile; returns false when it has none that is filled, and

@@ -46,23 +46,6 @@ KAS_FN void kas_lines_group_weights(const kas_lines_args *a, int first, int chan
         }
 }
 
-KAS_FN void kas_lines_store(kas_real *to, kas_vec v, int channels)
-{
-    float lanes[KAS_LINE_LANES];
-#if defined(__AVX512F__) && KAS_DTYPE == 0
-    _mm512_mask_storeu_ps(to, (__mmask16)((1u << channels) - 1), (__m512)v);
-    return;
-#endif
-    __builtin_memcpy(lanes, &v, sizeof v);
-    if (channels == KAS_LINE_LANES) {
-        for (int c = 0; c < KAS_LINE_LANES; c++)
-            to[c] = kas_real_of(lanes[c]);
-        return;
-    }
-    for (int c = 0; c < channels; c++)
-        to[c] = kas_real_of(lanes[c]);
-}
-
 /* Adds the taps of `vectors` vectors at 8 pixels beside each other. */
 KAS_FN void kas_lines_add(const kas_lines_args *a, const float *line, const float *w, int vectors,
                           kas_vec sum[KAS_LINE_RUN])
@@ -103,7 +86,35 @@ KAS_FN void kas_lines_add_3(const kas_lines_args *a, const float *line, const fl
         }
 }
 
+/* Adds the taps of a window, by the way that suits it. */
+KAS_FN void kas_lines_window(const kas_lines_args *a, const float *line, const float *w,
+                             int vectors, kas_vec sum[KAS_LINE_RUN])
+{
+    if (a->kernel_w == 3 && a->dilation == 1)
+        kas_lines_add_3(a, line, w, vectors, sum);
+    else if (vectors == 1)
+        kas_lines_add(a, line, w, 1, sum);
+    else
+        kas_lines_add(a, line, w, vectors, sum);
+}
+
 /* Sums the lanes of 8 vectors. */
+#ifdef __AVX512F__
+KAS_FN void kas_lines_total(const kas_vec sum[KAS_LINE_RUN], float total[KAS_LINE_RUN])
+{
+    __m256 half[KAS_LINE_RUN];
+    KAS_UNROLL
+    for (int p = 0; p < KAS_LINE_RUN; p++)
+        half[p] = _mm256_add_ps(_mm512_castps512_ps256((__m512)sum[p]),
+                                _mm256_castpd_ps(_mm512_extractf64x4_pd((__m512d)sum[p], 1)));
+    for (int apart = 1; apart < KAS_LINE_RUN / 2; apart *= 2)
+        KAS_UNROLL
+    for (int p = 0; p < KAS_LINE_RUN; p += 2 * apart)
+        half[p] = _mm256_hadd_ps(half[p], half[p + apart]);
+    _mm256_storeu_ps(total, _mm256_add_ps(_mm256_permute2f128_ps(half[0], half[4], 0x20),
+                                          _mm256_permute2f128_ps(half[0], half[4], 0x31)));
+}
+#else
 KAS_FN void kas_lines_total(const kas_vec sum[KAS_LINE_RUN], float total[KAS_LINE_RUN])
 {
     float all[KAS_LINE_RUN * KAS_LINE_LANES], half[64], turned[64];
@@ -116,6 +127,7 @@ KAS_FN void kas_lines_total(const kas_vec sum[KAS_LINE_RUN], float total[KAS_LIN
         total[p] = ((turned[p] + turned[8 + p]) + (turned[16 + p] + turned[24 + p])) +
                    ((turned[32 + p] + turned[40 + p]) + (turned[48 + p] + turned[56 + p]));
 }
+#endif
 
 /* Returns the first of 8 pixels: the last 8 of a line overlap those before. */
 KAS_FN int kas_lines_start(const kas_lines_args *a, int ow)
@@ -175,12 +187,7 @@ KAS_KERNEL(kas_lines_groups, kas_lines_args)
                     const int at = kas_lines_start(&a, ow);
                     const float *line = lines + ((kas_i64)r * padded + at) * lanes;
                     kas_vec sum[KAS_LINE_RUN] = {{0}};
-                    if (a.kernel_w == 3 && a.dilation == 1)
-                        kas_lines_add_3(&a, line, w, a.reads, sum);
-                    else if (a.reads == 1)
-                        kas_lines_add(&a, line, w, 1, sum);
-                    else
-                        kas_lines_add(&a, line, w, a.reads, sum);
+                    kas_lines_window(&a, line, w, a.reads, sum);
                     const kas_i64 pixel = ((kas_i64)n * a.out_h + row + r) * a.out_w + at;
                     KAS_UNROLL
                     for (int p = 0; p < KAS_LINE_RUN; p++)
@@ -218,7 +225,7 @@ KAS_KERNEL(kas_lines_few_results, kas_lines_args)
                     for (int o = 0; o < a.few; o++) {
                         kas_vec sum[KAS_LINE_RUN] = {{0}};
                         float total[KAS_LINE_RUN];
-                        kas_lines_add(&a, line, w + o * taps * lanes, vectors, sum);
+                        kas_lines_window(&a, line, w + o * taps * lanes, vectors, sum);
                         kas_lines_total(sum, total);
                         for (int p = 0; p < KAS_LINE_RUN && p < a.out_w; p++) {
                             const kas_i64 to = (pixel + p) * a.to_pitch + o;

@@ -55,6 +55,23 @@ KAS_FN kas_vec kas_lines_pick(kas_vec low, const int *place, kas_vec high)
 }
 #endif
 
+KAS_FN void kas_lines_store(kas_real *to, kas_vec v, int channels)
+{
+    float lanes[KAS_LINE_LANES];
+#if defined(__AVX512F__) && KAS_DTYPE == 0
+    _mm512_mask_storeu_ps(to, (__mmask16)((1u << channels) - 1), (__m512)v);
+    return;
+#endif
+    __builtin_memcpy(lanes, &v, sizeof v);
+    if (channels == KAS_LINE_LANES) {
+        for (int c = 0; c < KAS_LINE_LANES; c++)
+            to[c] = kas_real_of(lanes[c]);
+        return;
+    }
+    for (int c = 0; c < channels; c++)
+        to[c] = kas_real_of(lanes[c]);
+}
+
 /* Copies a pixel to `lanes` floats, with zeros behind its channels. */
 KAS_FN void kas_lines_pixel(const kas_real *from, int channels, int lanes, float *KAS_RESTRICT to)
 {
