@@ -8,11 +8,7 @@
 #include "host/device/cpu/conv_lines_fill.h"
 
 #if KAS_DTYPE == 0
-#ifdef __AVX512F__
-const int kas_lines_pick_fast = 1;
-#else
-const int kas_lines_pick_fast = 0;
-#endif
+const int kas_lines_pick_fast = KAS_LINES_AVX512;
 #endif
 
 /* Copies the weights of channels [first, first + channels) to [few][taps][lanes]. A map's lie as
@@ -99,7 +95,7 @@ KAS_FN void kas_lines_window(const kas_lines_args *a, const float *line, const f
 }
 
 /* Sums the lanes of 8 vectors. */
-#ifdef __AVX512F__
+#if KAS_LINES_AVX512
 KAS_FN void kas_lines_total(const kas_vec sum[KAS_LINE_RUN], float total[KAS_LINE_RUN])
 {
     __m256 half[KAS_LINE_RUN];

@@ -7,8 +7,12 @@
 
 #include "cuda/kernels/tile.h"
 
-#ifdef __AVX512F__
+/* Numbers of 16 bits are loaded by instructions that the first processors with AVX-512 lack. */
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
+#define KAS_LINES_AVX512 1
 #include <immintrin.h>
+#else
+#define KAS_LINES_AVX512 0
 #endif
 
 typedef float kas_vec __attribute__((vector_size(64)));
@@ -18,7 +22,7 @@ typedef float kas_vec_at __attribute__((vector_size(64), aligned(4), may_alias))
 
 /* Load a vector of up to 16 channels, with zeros behind them, and store one; load one whose lane c
  * has element place[c] of the two vectors `low` and `high`. */
-#ifdef __AVX512F__
+#if KAS_LINES_AVX512
 KAS_FN kas_vec kas_lines_load(const kas_real *from, int channels)
 {
     const __mmask16 mask = (__mmask16)((1u << kas_imin(channels, KAS_LINE_LANES)) - 1);
@@ -58,7 +62,7 @@ KAS_FN kas_vec kas_lines_pick(kas_vec low, const int *place, kas_vec high)
 KAS_FN void kas_lines_store(kas_real *to, kas_vec v, int channels)
 {
     float lanes[KAS_LINE_LANES];
-#if defined(__AVX512F__) && KAS_DTYPE == 0
+#if KAS_LINES_AVX512 && KAS_DTYPE == 0
     _mm512_mask_storeu_ps(to, (__mmask16)((1u << channels) - 1), (__m512)v);
     return;
 #endif
