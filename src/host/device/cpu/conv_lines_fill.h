@@ -61,11 +61,10 @@ KAS_FN kas_vec kas_lines_pick(kas_vec low, const int *place, kas_vec high)
 
 KAS_FN void kas_lines_store(kas_real *to, kas_vec v, int channels)
 {
-    float lanes[KAS_LINE_LANES];
 #if KAS_LINES_AVX512 && KAS_DTYPE == 0
     _mm512_mask_storeu_ps(to, (__mmask16)((1u << channels) - 1), (__m512)v);
-    return;
-#endif
+#else
+    float lanes[KAS_LINE_LANES];
     __builtin_memcpy(lanes, &v, sizeof v);
     if (channels == KAS_LINE_LANES) {
         for (int c = 0; c < KAS_LINE_LANES; c++)
@@ -74,6 +73,7 @@ KAS_FN void kas_lines_store(kas_real *to, kas_vec v, int channels)
     }
     for (int c = 0; c < channels; c++)
         to[c] = kas_real_of(lanes[c]);
+#endif
 }
 
 /* Copies a pixel to `lanes` floats, with zeros behind its channels. */
