@@ -81,7 +81,7 @@ static int times_gain(kas_lower *l, int tensor, kas_dtype dtype)
 /* ---- groups that are merged ------------------------------------------------------------------ */
 
 /* Returns the weights of all groups as those of one: 0 from an input of one group to an output of
- * another. */
+ * another. So a value that is not finite reaches the results of all groups. */
 static int merged_filter(kas_lower *l, int node, int filter)
 {
     kas_ir *ir = l->ir;
