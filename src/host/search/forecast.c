@@ -69,8 +69,7 @@ static kas_status assignment_of(const kas_replacement *r, kas_assignment *out)
     return KAS_OK;
 }
 
-kas_status kas_search_forecast_keep(void *context, kas_replacement *replacement,
-                                    char name[KAS_NAME_SIZE])
+static kas_status keep(void *context, kas_replacement *replacement, char name[KAS_NAME_SIZE])
 {
     const kas_search_forecast *f = context;
     const kas_target *targets = replacement->target;
@@ -92,8 +91,7 @@ kas_status kas_search_forecast_keep(void *context, kas_replacement *replacement,
     return status;
 }
 
-kas_status kas_search_forecast_judge(void *context, const kas_replacement *replacement,
-                                     kas_work *work)
+static kas_status judge(void *context, const kas_replacement *replacement, kas_work *work)
 {
     const kas_search_forecast *f = context;
     if (f->predictor)
@@ -103,9 +101,27 @@ kas_status kas_search_forecast_judge(void *context, const kas_replacement *repla
     return KAS_OK;
 }
 
-kas_status kas_search_forecast_score(void *context, const kas_replacement *replacement,
-                                     double *score)
+_Static_assert((int)KAS_BUCKET_SCORES == (int)KAS_SCORE_PARTS, "a bucket compares all parts");
+
+static kas_status score(void *context, const kas_replacement *replacement,
+                        double out[KAS_BUCKET_SCORES])
 {
     const kas_search_forecast *f = context;
-    return kas_prefilter_score(f->prefilter, replacement, score);
+    return kas_prefilter_score(f->prefilter, replacement, out);
+}
+
+kas_status kas_search_forecast_ask(kas_search_forecast *f, const kas_search_options *options,
+                                   kas_forecast *out)
+{
+    *out = (kas_forecast){.judge = judge, .context = f, .keep = options->keep_slower ? keep : NULL};
+    if (options->keep_slower && !f->predictor)
+        return kas_fail(KAS_USAGE, "--keep-slower needs a machine model, and the study has none");
+    if (f->prefilter) {
+        int id;
+        KAS_TRY(kas_prefilter_parse(options->prefilter, &id, &out->proposals));
+        out->scores = kas_prefilter_scores(f->prefilter);
+        out->score = score;
+        out->score_name = kas_score_get(id)->name;
+    }
+    return KAS_OK;
 }

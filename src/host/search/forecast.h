@@ -39,19 +39,12 @@ void kas_search_forecast_close(kas_search_forecast *forecast); /* one that is ze
 /* Returns the seconds of the unmodified network; 0 without a forecast. */
 double kas_search_forecast_unmodified(const kas_search_forecast *forecast);
 
-/* Predicts a candidate and discards it if it is too slow, or its legality is checked and it fails:
- * `judge` of a kas_forecast, whose context is the kas_search_forecast. One that cannot be lowered
- * has no prediction: a worker will say why. */
-kas_status kas_search_forecast_judge(void *context, const kas_replacement *replacement,
-                                     kas_work *work);
-
-/* Scores a candidate for --prefilter: `score` of a kas_forecast with that context. */
-kas_status kas_search_forecast_score(void *context, const kas_replacement *replacement,
-                                     double *score);
-
-/* Takes a candidate's kernels away from the layers at which they are predicted to be slower, and
- * gives it its new name: `keep` of a kas_forecast with that context. */
-kas_status kas_search_forecast_keep(void *context, kas_replacement *replacement,
-                                    char name[KAS_NAME_SIZE]);
+/* Fills what a strategy asks of the forecast, which must outlive it. `judge` discards a candidate
+ * that is predicted to be too slow, or fails --legality; one that cannot be lowered has no
+ * prediction, and a worker will say why. `score` is that of --prefilter. `keep`, with
+ * --keep-slower, takes a candidate's kernels away from the layers at which they are predicted to be
+ * slower. */
+kas_status kas_search_forecast_ask(kas_search_forecast *forecast, const kas_search_options *options,
+                                   kas_forecast *out);
 
 #endif

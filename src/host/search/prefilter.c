@@ -6,7 +6,7 @@
 #include <string.h>
 
 struct kas_prefilter {
-    int score;
+    int part[KAS_SCORE_PARTS], parts;
     kas_minibatch minibatch[KAS_SCORE_MINIBATCHES];
     kas_score_setup setup;
     kas_score_memory memory;
@@ -20,8 +20,6 @@ kas_status kas_prefilter_parse(const char *text, int *score, int *proposals)
     size_t at = 0;
     for (int i = 0; i < KAS_SCORES; i++) {
         const kas_score *s = kas_score_get(i);
-        if (s->needs & KAS_SCORE_RANKS)
-            continue;
         at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", at ? ", " : "", s->name);
         if (strlen(s->name) == length && strncmp(s->name, text, length) == 0 &&
             sscanf(colon, ":%d%c", proposals, &end) == 1 && *proposals >= 2 &&
@@ -39,8 +37,9 @@ kas_status kas_prefilter_parse(const char *text, int *score, int *proposals)
 static kas_status prepare(kas_prefilter *p, const kas_search_options *options,
                           const kas_problem *problem, const kas_predictor *predictor)
 {
-    int proposals;
-    KAS_TRY(kas_prefilter_parse(options->prefilter, &p->score, &proposals));
+    int proposals, score;
+    KAS_TRY(kas_prefilter_parse(options->prefilter, &score, &proposals));
+    p->parts = kas_score_parts(score, p->part);
     p->setup = (kas_score_setup){.net = problem->net,
                                  .target = problem->target,
                                  .targets = problem->targets,
@@ -48,7 +47,8 @@ static kas_status prepare(kas_prefilter *p, const kas_search_options *options,
                                  .seed = options->seed,
                                  .minibatch = p->minibatch,
                                  .predictor = predictor};
-    p->setup.asked[p->score] = true;
+    for (int i = 0; i < p->parts; i++)
+        p->setup.asked[p->part[i]] = true;
     KAS_TRY(kas_score_check(&p->setup));
     return kas_minibatches_draw(problem->dataset, KAS_PREFILTER_BATCH, options->seed, p->minibatch);
 }
@@ -80,15 +80,23 @@ void kas_prefilter_close(kas_prefilter *p)
     free(p);
 }
 
-kas_status kas_prefilter_score(kas_prefilter *p, const kas_replacement *replacement, double *score)
+int kas_prefilter_scores(const kas_prefilter *prefilter)
+{
+    return prefilter->parts;
+}
+
+kas_status kas_prefilter_score(kas_prefilter *p, const kas_replacement *replacement,
+                               double score[KAS_SCORE_PARTS])
 {
     kas_scored scored;
-    *score = NAN;
+    for (int i = 0; i < p->parts; i++)
+        score[i] = NAN;
     const kas_status status =
         kas_score_average(&p->setup, replacement, 0, p->setup.seed, 1, &p->memory, &scored);
     if (status == KAS_ILLEGAL || status == KAS_UNSUPPORTED)
         return KAS_OK;
     KAS_TRY(status);
-    *score = scored.value[p->score];
+    for (int i = 0; i < p->parts; i++)
+        score[i] = scored.value[p->part[i]];
     return KAS_OK;
 }

@@ -11,8 +11,7 @@
 
 enum { KAS_PREFILTER_MOST = 32, KAS_PREFILTER_BATCH = 16 };
 
-/* Reads "SCORE:K", K from 2 to KAS_PREFILTER_MOST. KAS_USAGE for another text, an unknown score,
- * and one that ranks the kernels of a call. */
+/* Reads "SCORE:K", K from 2 to KAS_PREFILTER_MOST. KAS_USAGE for another text and an unknown score. */
 kas_status kas_prefilter_parse(const char *text, int *score, int *proposals);
 
 typedef struct kas_prefilter kas_prefilter;
@@ -23,8 +22,11 @@ kas_status kas_prefilter_open(const kas_search_options *options, const kas_probl
                               const kas_predictor *predictor, kas_prefilter **out);
 void kas_prefilter_close(kas_prefilter *prefilter); /* NULL is allowed */
 
-/* Computes the score of a candidate: NaN where it has none, or cannot be evaluated. */
+/* Returns how many scores kas_prefilter_score fills. */
+int kas_prefilter_scores(const kas_prefilter *prefilter);
+/* Computes the score of a candidate, or those that its score ranks: NaN where it has none, or
+ * cannot be evaluated. */
 kas_status kas_prefilter_score(kas_prefilter *prefilter, const kas_replacement *replacement,
-                               double *score);
+                               double score[KAS_SCORE_PARTS]);
 
 #endif

@@ -173,21 +173,12 @@ static kas_status open_proposer(kas_session *s)
 static kas_status open_strategy(kas_session *s)
 {
     kas_search_forecast *f = &s->forecast;
-    kas_forecast forecast = {.judge = kas_search_forecast_judge,
-                             .context = f,
-                             .keep = s->search.keep_slower ? kas_search_forecast_keep : NULL};
-    if (s->search.keep_slower && !f->predictor)
-        return kas_fail(KAS_USAGE, "--keep-slower needs a machine model, and the study has none");
+    kas_forecast forecast;
     if (!f->legality)
         KAS_TRY(kas_legality_open(&s->search, &s->problem, KAS_LEGALITY_BATCH, &f->legality));
     if (!f->prefilter)
         KAS_TRY(kas_prefilter_open(&s->search, &s->problem, f->predictor, &f->prefilter));
-    if (f->prefilter) {
-        int score;
-        KAS_TRY(kas_prefilter_parse(s->search.prefilter, &score, &forecast.proposals));
-        forecast.score = kas_search_forecast_score;
-        forecast.score_name = kas_score_get(score)->name;
-    }
+    KAS_TRY(kas_search_forecast_ask(f, &s->search, &forecast));
     return kas_strategy_open(
         &s->search, s->problem.target, s->problem.targets, kas_buf_text(&s->from),
         f->predictor || f->legality || f->prefilter ? &forecast : NULL, &s->strategy);

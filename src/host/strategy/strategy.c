@@ -243,26 +243,29 @@ static const kas_work *stored_name(const kas_work *items, int count, const char 
     return NULL;
 }
 
-/* A forecast is made once: a candidate that the store has keeps the one that it has. `score` is set
- * where the candidate waits for others. */
-static kas_status foresee(source *s, const proposal *p, const kas_work *old, bool waits,
-                          kas_work *out, double *score)
+/* A forecast is made once: a candidate that the store has keeps the one that it has. */
+static kas_status foresee(source *s, const proposal *p, const kas_work *old, kas_work *out)
 {
     const kas_forecast *f = &s->forecast;
-    *score = NAN;
-    if (!old) {
-        if (f->judge)
-            KAS_TRY(f->judge(f->context, &p->replacement, out));
-        return waits && !kas_work_discarded(out->state)
-                   ? f->score(f->context, &p->replacement, score)
-                   : KAS_OK;
-    }
+    if (!old)
+        return f->judge ? f->judge(f->context, &p->replacement, out) : KAS_OK;
     out->predicted = old->predicted;
     if (kas_work_discarded(old->state)) {
         out->state = old->state;
         memcpy(out->reason, old->reason, sizeof out->reason);
     }
     return KAS_OK;
+}
+
+/* Whether a candidate that waits is compared with others: one that is new, and one of a bucket of
+ * which the store may have a part only, because that part came last. */
+static bool is_compared(const source *s, const kas_work *items, int count, const kas_work *old)
+{
+    int64_t last = -1;
+    for (int i = 0; old && i < count; i++)
+        if (items[i].kind == KAS_WORK_CANDIDATE && items[i].index > last)
+            last = items[i].index;
+    return !old || (old->state == KAS_WORK_PREFILTERED && old->index > last - s->buckets.each);
 }
 
 /* Gives a candidate its number. */
@@ -277,7 +280,7 @@ static void number(source *s, kas_work *out)
 static kas_status make(source *s, const kas_work *items, int count, kas_work *out, bool *ready)
 {
     proposal p = {0};
-    double score = NAN;
+    double score[KAS_BUCKET_SCORES] = {NAN, NAN, NAN, NAN};
     const kas_work *old = NULL;
     bool waits = s->forecast.score && s->index >= s->firsts;
     kas_status status = propose(s, &p);
@@ -286,13 +289,16 @@ static kas_status make(source *s, const kas_work *items, int count, kas_work *ou
         status = describe(&p, out);
     if (status == KAS_OK) {
         old = stored_name(items, count, out->name);
-        status = foresee(s, &p, old, waits, out, &score);
+        status = foresee(s, &p, old, out);
     }
+    const bool rejected =
+        status == KAS_OK && kas_work_discarded(out->state) && out->state != KAS_WORK_PREFILTERED;
+    *ready = rejected || !waits;
+    if (status == KAS_OK && !*ready && is_compared(s, items, count, old))
+        status = s->forecast.score(s->forecast.context, &p.replacement, score);
     kas_replacement_free(&p.replacement);
     KAS_TRY(status);
-    const bool rejected = kas_work_discarded(out->state) && out->state != KAS_WORK_PREFILTERED;
     s->slow = rejected ? s->slow + 1 : 0;
-    *ready = rejected || !waits;
     return *ready ? KAS_OK : kas_buckets_add(&s->buckets, out, score, old != NULL);
 }
 
@@ -474,6 +480,7 @@ kas_status kas_strategy_open(const kas_search_options *options, const kas_target
     if (forecast) {
         s->forecast = *forecast;
         s->buckets.each = forecast->proposals;
+        s->buckets.scores = forecast->scores;
         snprintf(s->buckets.score, sizeof s->buckets.score, "%s",
                  forecast->score_name ? forecast->score_name : "score");
     }

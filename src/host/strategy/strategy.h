@@ -24,6 +24,7 @@
 
 #include "host/space/canonical.h"
 #include "host/store/store.h"
+#include "host/strategy/buckets.h"
 #include "host/strategy/first.h"
 
 /* The source of candidates. */
@@ -50,12 +51,13 @@ typedef struct kas_forecast {
      * as well. KAS_ILLEGAL, KAS_UNSUPPORTED or KAS_OVER_BUDGET: nothing is left of it. NULL: every
      * candidate stays as it is. */
     kas_status (*keep)(void *context, kas_replacement *candidate, char name[KAS_NAME_SIZE]);
-    /* Computes the score by which one of `proposals` new candidates of like FLOPs is trained
-     * (buckets.h), of one that `judge` passes; NaN: it has none. A pure function as well; called
-     * like `judge`. Known kernels, those of --from and proposals of a program are trained without.
-     * NULL: all are. */
-    kas_status (*score)(void *context, const kas_replacement *replacement, double *score);
-    int proposals;
+    /* Computes the `scores` scores by which one of `proposals` new candidates of like FLOPs is
+     * trained (buckets.h), of one that `judge` passes; NaN: it has none. A pure function as well;
+     * called like `judge`, and once more for the members of a bucket of which the store has a part.
+     * Known kernels, those of --from and proposals of a program are trained without. NULL: all are. */
+    kas_status (*score)(void *context, const kas_replacement *replacement,
+                        double score[KAS_BUCKET_SCORES]);
+    int proposals, scores;
     const char *score_name;
 } kas_forecast;
 

@@ -186,12 +186,12 @@ static void prefilter_scores(void **state)
 {
     (void)state;
     static const char *const wrong[] = {"naswot",   "naswot:1", "naswot:33", "naswot:2x",
-                                        "fishes:2", ":4",       "az_nas:4",  "naswot:nan"};
+                                        "fishes:2", ":4",       "az_nas:1",  "naswot:nan"};
     kas_search_options o = options_of();
     kas_problem p;
     kas_prefilter *prefilter;
     int id, proposals;
-    double found;
+    double found[KAS_SCORE_PARTS];
     open_problem(&p);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(kas_prefilter_parse(wrong[i], &id, &proposals), KAS_USAGE);
@@ -205,8 +205,16 @@ static void prefilter_scores(void **state)
     assert_int_equal(kas_prefilter_open(&o, &p, NULL, &prefilter), KAS_USAGE);
     snprintf(o.prefilter, sizeof o.prefilter, "params:2");
     OK(kas_prefilter_open(&o, &p, NULL, &prefilter));
-    OK(kas_prefilter_score(prefilter, NULL, &found));
-    assert_true(found == kas_net_params(p.net));
+    assert_int_equal(kas_prefilter_scores(prefilter), 1);
+    OK(kas_prefilter_score(prefilter, NULL, found));
+    assert_true(found[0] == kas_net_params(p.net));
+    kas_prefilter_close(prefilter);
+    snprintf(o.prefilter, sizeof o.prefilter, "az_nas:2");
+    OK(kas_prefilter_open(&o, &p, NULL, &prefilter));
+    assert_int_equal(kas_prefilter_scores(prefilter), 4);
+    OK(kas_prefilter_score(prefilter, NULL, found));
+    assert_true(isfinite(found[0] + found[1] + found[2]));
+    assert_true(found[3] == kas_net_flops(p.net));
     kas_prefilter_close(prefilter);
     kas_problem_close(&p);
 }

@@ -12,7 +12,7 @@
 
 #include "walk.h"
 
-enum { EACH = 3 };
+enum { EACH = 4 };
 
 static uint64_t number_of(const char *name)
 {
@@ -30,26 +30,36 @@ static kas_status judge(void *context, const kas_replacement *replacement, kas_w
     return KAS_OK;
 }
 
-/* A number that only the name decides; every third has none. */
-static double score_of(const char *name)
+/* Numbers that only the name decides, the later ones with many that are equal; every third name has none of the first. */
+static double score_of(const char *name, int s)
 {
     const uint64_t number = number_of(name);
-    return number / 4 % 3 == 0 ? NAN : (double)(number % 1009);
+    return s == 0 && number / 4 % 3 == 0 ? NAN : (double)(number / (s * 77 + 1) % (s ? 3 : 1009));
 }
+
+typedef struct scoring {
+    int scores, scored;
+} scoring;
 
 static kas_status score(void *context, const kas_replacement *replacement, double *out)
 {
+    scoring *c = context;
     char name[KAS_NAME_SIZE];
-    ++*(int *)context;
+    c->scored++;
     OK(kas_canonical_name(replacement->kernel, name));
-    *out = score_of(name);
+    for (int s = 0; s < c->scores; s++)
+        out[s] = score_of(name, s);
     return KAS_OK;
 }
 
-static kas_forecast forecast_of(int *scored)
+static kas_forecast forecast_of(scoring *c)
 {
-    return (kas_forecast){
-        .judge = judge, .context = scored, .score = score, .proposals = EACH, .score_name = "test"};
+    return (kas_forecast){.judge = judge,
+                          .context = c,
+                          .score = score,
+                          .proposals = EACH,
+                          .scores = c->scores,
+                          .score_name = "test"};
 }
 
 static int bucket_of(const kas_work *w)
@@ -57,21 +67,44 @@ static int bucket_of(const kas_work *w)
     return (int)floor(log(w->flops / w->conv_flops) / log(sqrt(2)));
 }
 
-static int best_of(const study *plain, const int *member)
+static bool has_scores(const study *plain, int k)
+{
+    return !isnan(score_of(plain->work[k].name, 0));
+}
+
+/* Twice the rank of a member among those with scores: 2 for each that is smaller, 1 for each that is equal. */
+static int rank_of(const study *plain, const int *member, int i, int s)
+{
+    int rank = 1;
+    for (int j = 0; j < EACH; j++) {
+        const double mine = score_of(plain->work[member[i]].name, s),
+                     other = score_of(plain->work[member[j]].name, s);
+        if (has_scores(plain, member[j]))
+            rank += 2 * (other < mine) + (other == mine);
+    }
+    return rank;
+}
+
+/* The member with the largest product of ranks. */
+static int best_of(const study *plain, const int *member, int scores)
 {
     int best = 0;
-    for (int i = 1; i < EACH; i++) {
-        const double a = score_of(plain->work[member[i]].name),
-                     b = score_of(plain->work[member[best]].name);
-        if ((isnan(b) && !isnan(a)) || a > b)
+    long largest = 0;
+    for (int i = 0; i < EACH; i++) {
+        long product = has_scores(plain, member[i]);
+        for (int s = 0; s < scores; s++)
+            product *= rank_of(plain, member, i, s);
+        if (product > largest) {
+            largest = product;
             best = i;
+        }
     }
     return best;
 }
 
 /* Puts the candidates of a list without a choice into the order that they have with one. *at and state [count]:
  * numbers in the list, and whether they are prefiltered. Returns how many. */
-static int expected(const study *plain, int *at, bool *dismissed)
+static int expected(const study *plain, int scores, int *at, bool *dismissed)
 {
     int count = 0, bucket[64][EACH], held[64] = {0};
     for (int k = 0; k < plain->count; k++) {
@@ -86,7 +119,7 @@ static int expected(const study *plain, int *at, bool *dismissed)
         bucket[b][held[b]++] = k;
         if (held[b] < EACH)
             continue;
-        const int best = best_of(plain, bucket[b]);
+        const int best = best_of(plain, bucket[b], scores);
         for (int i = 0; i < EACH; i++) {
             dismissed[count] = i != best;
             at[count++] = bucket[b][i];
@@ -96,18 +129,18 @@ static int expected(const study *plain, int *at, bool *dismissed)
     return count;
 }
 
-static void the_best_of_each_bucket(void **state)
+static void trains_the_best_of_each_bucket(int scores)
 {
-    (void)state;
     const kas_search_options o = options_of(KAS_STRATEGY_RANDOM);
     kas_forecast plain_forecast = {.judge = judge};
     study plain = {.count = 0}, s = {.count = 0};
-    int scored = 0, trained = 0, at[MOST];
+    scoring c = {.scores = scores};
+    int trained = 0, at[MOST];
     bool dismissed[MOST];
-    open_and_walk(&o, &plain_forecast, &plain, 75);
-    const int count = expected(&plain, at, dismissed);
-    assert_in_range(count, 40, 75);
-    const kas_forecast forecast = forecast_of(&scored);
+    open_and_walk(&o, &plain_forecast, &plain, 100);
+    const int count = expected(&plain, scores, at, dismissed);
+    assert_in_range(count, 40, 100);
+    const kas_forecast forecast = forecast_of(&c);
     open_and_walk(&o, &forecast, &s, count);
     for (int k = 0; k < count; k++) {
         const kas_work *w = &s.work[k], *p = &plain.work[at[k]];
@@ -115,14 +148,27 @@ static void the_best_of_each_bucket(void **state)
         assert_string_equal(w->kernel, p->kernel);
         assert_int_equal(w->state, dismissed[k] ? KAS_WORK_PREFILTERED : p->state);
         assert_true(kas_work_discarded(w->state) == (w->reason[0] != 0));
-        if (dismissed[k] && !strstr(w->reason, isnan(score_of(w->name)) ? "no score" : "test "))
-            fail_msg("%s, score %g: %s", w->name, score_of(w->name), w->reason);
+        if (dismissed[k] && !strstr(w->reason, has_scores(&plain, at[k]) ? "test " : "no score"))
+            fail_msg("%s, score %g: %s", w->name, score_of(w->name, 0), w->reason);
         trained += !kas_work_discarded(w->state);
     }
-    print_message("%d candidates, %d trained, %d scored\n", count, trained, scored);
-    assert_true(trained > 8 && scored >= EACH * trained);
+    print_message("%d candidates, %d trained, %d scored\n", count, trained, c.scored);
+    assert_true(trained > 8 && c.scored >= EACH * trained);
     forget(&plain);
     forget(&s);
+}
+
+static void the_best_of_each_bucket(void **state)
+{
+    (void)state;
+    trains_the_best_of_each_bucket(1);
+}
+
+/* Several scores are compared by their ranks in the bucket. */
+static void the_best_ranks_of_each_bucket(void **state)
+{
+    (void)state;
+    trains_the_best_of_each_bucket(KAS_BUCKET_SCORES);
 }
 
 /* A run that goes on anywhere, also within a bucket, gives the same list, and scores only what the study does not have.
@@ -131,26 +177,23 @@ static void goes_on_anywhere(void **state)
 {
     (void)state;
     kas_search_options o = options_of(KAS_STRATEGY_EVOLUTION);
-    int scored = 0, again = 0, first = 0;
+    scoring c = {.scores = KAS_BUCKET_SCORES};
     study s = {.count = 0}, whole = {.count = 0};
-    kas_forecast forecast = forecast_of(&scored);
-    open_and_walk(&o, &forecast, &whole, 60);
-    first = scored;
-    forecast.context = &again;
-    for (int until = 1; until <= 60; until += 1 + until % 5)
+    kas_forecast forecast = forecast_of(&c);
+    open_and_walk(&o, &forecast, &whole, 100);
+    const int first = c.scored;
+    for (int until = 1; until <= 100; until++)
         open_and_walk(&o, &forecast, &s, until);
-    again = 0;
-    open_and_walk(&o, &forecast, &s, 60);
-    for (int k = 0; k < 60; k++) {
+    for (int k = 0; k < 100; k++) {
         assert_string_equal(s.work[k].name, whole.work[k].name);
         assert_int_equal(s.work[k].state, whole.work[k].state);
         assert_int_equal(s.work[k].generation, whole.work[k].generation);
     }
-    again = 0;
-    open_and_walk(&o, &forecast, &s, 60); /* the study has all but those that still wait */
-    assert_true(again < first / 2);
+    c.scored = 0;
+    open_and_walk(&o, &forecast, &s, 100); /* the study has all but those that still wait */
+    assert_true(c.scored < first / 2);
     int trained = 0;
-    for (int k = 0; k < 60; k++) {
+    for (int k = 0; k < 100; k++) {
         const bool discarded = kas_work_discarded(s.work[k].state);
         if (!discarded)
             assert_int_equal(s.work[k].generation, trained < 12 ? 0 : 1 + (trained - 12) / 4);
@@ -165,9 +208,9 @@ static void known_kernels_are_not_compared(void **state)
 {
     (void)state;
     kas_search_options o = options_of(KAS_STRATEGY_RANDOM);
-    int scored = 0;
+    scoring c = {.scores = 1};
     study s = {.count = 0};
-    const kas_forecast forecast = forecast_of(&scored);
+    const kas_forecast forecast = forecast_of(&c);
     o.known = true;
     open_and_walk(&o, &forecast, &s, 40);
     for (int k = 0; k < 40; k++)
@@ -183,6 +226,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_best_of_each_bucket),
+        TEST(the_best_ranks_of_each_bucket),
         TEST(goes_on_anywhere),
         TEST(known_kernels_are_not_compared),
     };

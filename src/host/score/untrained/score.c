@@ -47,15 +47,23 @@ static const kas_score table[KAS_SCORES] = {
 };
 
 /* What az_nas ranks. */
-static const int az_nas[] = {KAS_SCORE_EXPRESSIVITY, KAS_SCORE_PROGRESSIVITY,
-                             KAS_SCORE_TRAINABILITY, KAS_SCORE_FLOPS};
-enum { AZ_NAS = sizeof az_nas / sizeof *az_nas };
+static const int az_nas[KAS_SCORE_PARTS] = {KAS_SCORE_EXPRESSIVITY, KAS_SCORE_PROGRESSIVITY,
+                                            KAS_SCORE_TRAINABILITY, KAS_SCORE_FLOPS};
 
 const char *const kas_score_states[] = {"not-asked", "ok", "not-finite", "blind", NULL};
 
 const kas_score *kas_score_get(int id)
 {
     return &table[id];
+}
+
+int kas_score_parts(int id, int part[KAS_SCORE_PARTS])
+{
+    if (id == KAS_SCORE_AZ_NAS)
+        memcpy(part, az_nas, sizeof az_nas);
+    else
+        part[0] = id;
+    return id == KAS_SCORE_AZ_NAS ? KAS_SCORE_PARTS : 1;
 }
 
 /* ---- which ones ------------------------------------------------------------------------------ */
@@ -87,7 +95,7 @@ kas_status kas_scores_parse(const char *list, bool asked[KAS_SCORES])
         if (!*name)
             break;
     }
-    for (int i = 0; asked[KAS_SCORE_AZ_NAS] && i < AZ_NAS; i++)
+    for (int i = 0; asked[KAS_SCORE_AZ_NAS] && i < KAS_SCORE_PARTS; i++)
         asked[az_nas[i]] = true;
     return KAS_OK;
 }
@@ -312,17 +320,17 @@ kas_status kas_score_rank(const kas_score_setup *setup, kas_scored *kernels, int
 {
     if (!setup->asked[KAS_SCORE_AZ_NAS] || count == 0)
         return KAS_OK;
-    double *all = malloc(sizeof *all * (AZ_NAS + 1) * (size_t)count);
-    const double *value[AZ_NAS];
+    double *all = malloc(sizeof *all * (KAS_SCORE_PARTS + 1) * (size_t)count);
+    const double *value[KAS_SCORE_PARTS];
     if (!all)
         return kas_fail(KAS_NO_MEMORY, "no memory for %d ranks", count);
-    for (int s = 0; s < AZ_NAS; s++) {
+    for (int s = 0; s < KAS_SCORE_PARTS; s++) {
         for (int k = 0; k < count; k++)
             all[s * count + k] = kernels[k].value[az_nas[s]];
         value[s] = all + s * count;
     }
-    double *combined = all + AZ_NAS * count;
-    const kas_status status = kas_combine_ranks(count, AZ_NAS, value, combined);
+    double *combined = all + KAS_SCORE_PARTS * count;
+    const kas_status status = kas_combine_ranks(count, KAS_SCORE_PARTS, value, combined);
     for (int k = 0; k < count && status == KAS_OK; k++) {
         kernels[k].value[KAS_SCORE_AZ_NAS] = combined[k];
         kernels[k].state[KAS_SCORE_AZ_NAS] =

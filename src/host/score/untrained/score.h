@@ -67,6 +67,11 @@ typedef struct kas_score {
 } kas_score;
 const kas_score *kas_score_get(int id);
 
+enum { KAS_SCORE_PARTS = 4 };
+/* Fills the scores of which a score is made, and returns how many: those that it ranks, or itself
+ * alone. */
+int kas_score_parts(int id, int part[KAS_SCORE_PARTS]);
+
 /* Reads a list of names with commas; "all" stands for all. KAS_USAGE names an unknown one and those
  * that there are. A score of ranks asks for those that it ranks. */
 kas_status kas_scores_parse(const char *list, bool asked[KAS_SCORES]);
