@@ -6,11 +6,14 @@
     bench/studies/strategies.py WORK --table [--svg FILE] [--runs FILE]     what the runs say, as Markdown and as curves
 
 CIFAR100 is the folder of the official binary files (train.bin, test.bin).  Each strategy searches with each of 5 seeds in two settings:
-`known` begins with the known kernels on all sides, so that generation 0 of all strategies is the same; `none` without them.  A search
-gets --seconds of device time: processor seconds of its worker and of the compilers that it starts, those of the unmodified network not
-counted.  It has one worker of one thread, and a cache of its own, so that no search uses what another one has compiled.  No decision
-depends on a measured time: latencies are predicted by WORK/machine.json (made by `kas-gpu doctor --calibrate` unless it is there), and
-pruning goes by them (--prune deterministic).  No search opens the test set, since each is stopped before its final trainings.
+`known` begins with the known kernels on all sides, so that generation 0 of all strategies is the same; `none` without them.  NAME+SCORE:K
+is a strategy with --prefilter.  A candidate's verdict is the cheap one of the study on ranks: its kernels imitate the convolutions of a
+trained network, and unless they miss more than 70% of their variance, one epoch of training follows.  That network is trained first, once,
+on images that no search sees: the searches have the first --images of the training set, and it has the others.  A search gets --seconds of
+device time: processor seconds of its worker and of the compilers that it starts, those of the unmodified network not counted.  It has one worker
+of one thread, and a cache of its own, so that no search uses what another one has compiled.  No decision depends on a measured time:
+latencies are predicted by WORK/machine.json (made by `kas-gpu doctor --calibrate` unless it is there).  No search opens the test set,
+since each is stopped before its final trainings.
 
 One JSON object for each search goes to the file of --runs: its candidates in their order, with the accuracy on the images that select,
 the predicted latency in that of the unmodified network, and the processor seconds.  The same command goes on where the last one
@@ -27,28 +30,51 @@ import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
-import ranks
-from ranks import BATCH, NET, RATE
+from ranks import BATCH, NET, RATE, SIDE, WARM_RATE
 from study import KAS, ROOT, kas, known_runs, must
 
 RUNS = os.path.join(ROOT, "bench", "results", "strategies.jsonl")
-STRATEGIES = ("random", "evolution")
+STRATEGIES = ("random", "evolution", "tree", "random+az_nas:8", "evolution+az_nas:8")
 SETTINGS = {"known": "yes", "none": "no"}  # by name: --known
 SEEDS = 5
+MOST_MISSED = 0.7
+RECORD = 2 + 3 * 32 * 32  # bytes of an image of CIFAR-100
 SLOWEST = 1.0  # most predicted latency of a kernel that counts, in that of the unmodified network
 COLOURS = ("#888888", "#c23b22", "#1f6fb2", "#2e8b57", "#8a5fbf")
 
 
 # ---- searching ----------------------------------------------------------------------------------
 
-def dataset(args):
-    if args.dataset:
-        return os.path.abspath(args.dataset)
+def dataset(args, name):
+    """The images of the searches, or those of the network that is imitated ("teacher")."""
+    path = os.path.join(args.work, f"{name}-{args.images}.h5")
+    if os.path.exists(path):
+        return path
     if not args.data:
-        sys.exit("--data CIFAR100 or --dataset F.h5 is needed")
-    return ranks.dataset(args, args.images)
+        sys.exit("--data CIFAR100 is needed")
+    with tempfile.TemporaryDirectory(dir=args.work) as folder:
+        for file in os.listdir(args.data):
+            shutil.copy(os.path.join(args.data, file), folder)
+        with open(os.path.join(folder, "train.bin"), "r+b") as file:
+            images = file.read()
+            first, rest = images[:args.images * RECORD], images[args.images * RECORD:]
+            file.seek(0)
+            file.truncate()
+            file.write(rest if name == "teacher" else first)
+        must("dataset", "import", "cifar100", folder, "-o", path, "--resize", SIDE)
+    return path
+
+
+def teacher(args):
+    """The weights of the trained network."""
+    path = os.path.join(args.work, f"teacher-{args.images}-{args.epochs}.safetensors")
+    if not os.path.exists(path):
+        must("train", "--net", NET, "--dataset", dataset(args, "teacher"), "--epochs", args.epochs, "--batch", BATCH, "--lr", RATE,
+             "--seed", 0, "--device", "cpu", "--threads", 1, "--quiet", "--json", "--checkpoint", path + ".checkpoint", "--weights", path)
+    return path
 
 
 def machine(args):
@@ -69,12 +95,17 @@ def study_of(args, job):
 def search(args, job):
     """Starts or continues a search."""
     strategy, setting, seed = job
-    words = ["search", "--dataset", dataset(args), "--net", NET, "--study", study_of(args, job), "--strategy", strategy, "--seed", seed,
-             "--known", SETTINGS[setting], "--candidates", 100000, "--epochs", args.epochs, "--batch", BATCH, "--lr", RATE,
-             "--objective", "frontier", "--latency", SLOWEST, "--latency-on", "machine.json", "--prune", "deterministic", "--device", "cpu",
-             "--workers", 1, "--threads", 1, "--weights-limit", 0, "--quiet"]
-    if strategy != "random":
+    strategy, _, prefilter = strategy.partition("+")
+    words = ["search", "--dataset", dataset(args, "search"), "--init", teacher(args), "--net", NET, "--study",
+             study_of(args, job), "--strategy", strategy, "--seed", seed, "--known", SETTINGS[setting], "--candidates", 100000, "--epochs", 1, "--batch", BATCH, "--lr", WARM_RATE,
+             "--imitate", 1, "--most-missed", MOST_MISSED, "--objective", "frontier", "--latency", SLOWEST, "--latency-on", "machine.json",
+             "--device", "cpu", "--workers", 1, "--threads", 1, "--weights-limit", 0, "--quiet"]
+    if strategy == "evolution":
         words += ["--population", args.population]
+    if strategy == "tree":
+        words += ["--generation", args.population // 5]  # as many as evolution has
+    if prefilter:
+        words += ["--prefilter", prefilter]
     with open(study_of(args, job) + ".log", "a") as log:
         return subprocess.Popen([KAS, *map(str, words)], cwd=args.work, stdout=log, stderr=log, start_new_session=True,
                                 env={**os.environ, "KAS_CACHE_DIR": os.path.join(args.work, "cache", name_of(job))})
@@ -90,7 +121,7 @@ def items(args, job):
     for line in lines if code == 0 else []:
         if line["kind"] == "baseline" and line["state"] == "finished":
             baseline = line
-        elif line["kind"] == "candidate" and line["state"] not in ("queued", "running", "waiting", "predicted-slow"):
+        elif line["kind"] == "candidate" and line["state"] not in ("queued", "running", "waiting", "predicted-slow", "prefiltered"):
             if line["processor_seconds"] is None:
                 line["processor_seconds"] = line["ended"] - line["started"]
             ended.append(line)
@@ -158,8 +189,9 @@ def plan(args):
 def part(args):
     deadline = time.monotonic() + 60 * args.minutes
     plan(args)
-    dataset(args)
     machine(args)
+    dataset(args, "search")
+    teacher(args)
     with open(args.runs, "a") as file, concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         done = sum(pool.map(lambda job: run(args, job, deadline, file), left_of(args)))
     print(f"{done} searches ended in this part; {len(left_of(args))} are left")
@@ -284,11 +316,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("work")
     parser.add_argument("--data", help="folder of CIFAR-100")
-    parser.add_argument("--dataset", help="a data set of kas-gpu in place of CIFAR-100")
     parser.add_argument("--strategies", default=",".join(STRATEGIES), type=lambda text: text.split(","))
-    parser.add_argument("--images", type=int, default=10000, help="of the training set, validation included")
-    parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--seconds", type=float, default=1200, help="device time of a search")
+    parser.add_argument("--images", type=int, default=10000, help="of the searches, validation included")
+    parser.add_argument("--epochs", type=int, default=12, help="of the network that is imitated")
+    parser.add_argument("--seconds", type=float, default=300, help="device time of a search")
     parser.add_argument("--population", type=int, default=20)
     parser.add_argument("--minutes", type=float, default=55)
     parser.add_argument("--runs", default=RUNS)

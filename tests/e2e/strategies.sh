@@ -31,8 +31,8 @@ run evolution 2 '0.1 0.1 1' # without random sampling by that seed there is noth
 expect 0 "$row" study --table
 run random 2 '0.2 0.1 1'
 expect 0 '(0.30 - not reached)' study --table
-expect 0 '20 searches of 10 s' study --plan --seconds 10 --jobs 2
-expect 0 '14 searches are left, 0.0 core-hours, 1 parts' study --plan --seconds 10 --jobs 2
+expect 0 '50 searches of 10 s' study --plan --seconds 10 --jobs 2
+expect 0 '44 searches are left, 0.1 core-hours, 1 parts' study --plan --seconds 10 --jobs 2
 sed -i '1s/"images": 1/"images": 2/' "$dir/runs.jsonl"
 expect 1 'the runs differ' study --table
 echo "ok: tables and curves of made runs"
