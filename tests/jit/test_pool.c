@@ -35,7 +35,7 @@ static void test_pools(void **state)
 static void test_ties(void **state)
 {
     (void)state;
-    static const int windows[] = {3, 5, 7}; /* the larger ones in stages, on a GPU */
+    static const int windows[] = {3, 5, 7}; /* the larger ones in stages */
     whole_numbers = true;
     for (int i = 0; i < 3; i++) {
         kas_kernel k = {0};

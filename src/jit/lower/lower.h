@@ -80,9 +80,10 @@ typedef struct kas_lower {
     kas_ex gradient[KAS_LOWER_NODES];     /* sum so far, over the variables of tensor[] */
     int contributions[KAS_LOWER_NODES];   /* contributions to the sum */
     int gradient_tensor[KAS_LOWER_NODES]; /* tensor of the gradient once the sum is complete */
-    /* fold_max, pool_max: tensor of the argmax; norm: tensor of the inverse deviation; scale:
-     * number of its weight */
+    /* fold_max, pool_max: tensor of the argmax, of a pool_max in stages along W; norm: tensor of the
+     * inverse deviation; scale: number of its weight */
     int aux[KAS_MAX_NODES];
+    int won[KAS_MAX_NODES];       /* pool_max in stages: tensor of the row that won */
     int packed[KAS_MAX_NODES][2]; /* bmm: operands of the library product; 0: loops of our own */
     kas_lowered_fc fc[KAS_MAX_NODES];
     kas_weight weight[KAS_MAX_NODES];

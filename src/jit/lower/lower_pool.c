@@ -1,7 +1,8 @@
 /* pool_avg and pool_max: windows of neighbours; those outside the image are left out.
  *
- * On a GPU a large maximum comes in two stages, along W and then along H: 7 + 7 comparisons in the
- * place of 49. The tap that won is found from the largest of each row of the window and its tap. */
+ * A large maximum comes in two stages, along W and then along H: 7 + 7 comparisons in the place of
+ * 49. So does its gradient: each result's goes to the row of its window that won, and from there to
+ * the tap that won in that row. */
 #include "jit/lower/lower.h"
 
 enum { AXES = 2 };
@@ -133,10 +134,10 @@ static kas_ex winner(kas_lower *l, int node)
 
 /* ---- a maximum in two stages ----------------------------------------------------------------- */
 
-static bool has_stages(const kas_lower *l, const pool_window *w)
+static bool has_stages(const pool_window *w)
 {
     enum { LEAST_TAPS = 25 };
-    return !l->ir->cpu && w->taps[0] > 1 && w->taps[1] > 1 && w->taps[0] * w->taps[1] >= LEAST_TAPS;
+    return w->taps[0] > 1 && w->taps[1] > 1 && w->taps[0] * w->taps[1] >= LEAST_TAPS;
 }
 
 /* Makes the maxima along W, or the taps that won, of what `node` reads. */
@@ -144,7 +145,9 @@ static int reduce_rows(kas_lower *l, int node, pool_window w, kas_fn fn)
 {
     kas_ir *ir = l->ir;
     const kas_ir_tensor result = ir->tensor[l->tensor[node]];
-    const int tensor = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, result.rank, result.size, 0);
+    const bool small = fn == KAS_FN_REDUCE_ARGMAX; /* 16 bits hold the number of a tap in a row */
+    const int tensor =
+        kas_ir_add_tensor(ir, KAS_TENSOR_DEF, result.rank, result.size, small ? result.pitch : 0);
     kas_ix idx[KAS_IR_RANK], tap[AXES], from[AXES];
     int var[AXES];
     w.taps[0] = 1;
@@ -178,27 +181,47 @@ static kas_ex reduce_columns(kas_lower *l, pool_window w, int tensor, int maxima
     return kas_ex_reduce(ir, fn, var[0], x);
 }
 
-static kas_ex winner_of_rows(kas_lower *l, int node, pool_window w, int maxima)
+/* Makes the row of each window that won; it lies like `columns`. */
+static int winning_row(kas_lower *l, pool_window w, int columns, int maxima)
+{
+    const kas_ir_tensor like = l->ir->tensor[columns];
+    const int row = kas_ir_add_tensor(l->ir, KAS_TENSOR_DEF, like.rank, like.size, like.pitch);
+    const kas_ex e = reduce_columns(l, w, row, maxima, KAS_FN_REDUCE_ARGMAX);
+    l->ir->tensor[row].def = e;
+    return row;
+}
+
+/* Returns the sum of the gradients `dy`, a tensor's or, where that is -1, the node's, of all results
+ * that tap `tensor` names as their winner, at a pixel of what windows of one axis read. */
+static kas_ex sum_of_won(kas_lower *l, int node, const pool_window *w, int tensor, int dy,
+                         kas_ix *idx)
 {
     kas_ir *ir = l->ir;
-    const kas_ir_tensor result = ir->tensor[l->tensor[node]];
-    const int numbers = reduce_rows(l, node, w, KAS_FN_REDUCE_ARGMAX);
-    const int row = kas_lower_tensor(l, result.size, result.rank);
-    const int64_t columns = w.taps[1];
-    kas_ix idx[KAS_IR_RANK], tap[AXES], from[AXES];
+    kas_ix tap[AXES], from[AXES];
     int var[AXES];
-    const kas_ex best = reduce_columns(l, w, row, maxima, KAS_FN_REDUCE_ARGMAX);
-    ir->tensor[row].def = best;
-    kas_lower_vars(l, node, idx);
-    const kas_ex winner = kas_ex_read(ir, row, idx);
+    tap_vars(ir, w, var, tap);
+    move_pixel(ir, w, tap, -1, idx, from);
+    const kas_ix number = kas_ix_add(ir, kas_ix_scale(ir, tap[0], w->taps[1]), tap[1]);
+    const kas_ex e =
+        kas_ex_select(ir, KAS_FN_EQ, kas_ex_read(ir, tensor, idx), kas_ex_index(ir, number),
+                      dy < 0 ? kas_lower_read_gradient(l, node, idx) : kas_ex_read(ir, dy, idx),
+                      kas_ex_const(ir, 0));
+    return reduce(ir, KAS_FN_REDUCE_SUM, var, inside(ir, w, from, e));
+}
+
+/* Makes the gradient of the maxima along W. */
+static int gradient_of_rows(kas_lower *l, int node, pool_window w)
+{
+    kas_ir *ir = l->ir;
+    const kas_ir_tensor like = ir->tensor[l->won[node]];
+    const int tensor = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, like.rank, like.size, 0);
+    kas_ix idx[KAS_IR_RANK];
     w.taps[1] = 1;
-    tap_vars(ir, &w, var, tap);
-    move_pixel(ir, &w, tap, 1, idx, from);
-    const kas_ex number = kas_ex_binary(ir, KAS_FN_ADD, kas_ex_read(ir, numbers, idx),
-                                        kas_ex_index(ir, kas_ix_scale(ir, tap[0], columns)));
-    return kas_ex_reduce(ir, KAS_FN_REDUCE_SUM, var[0],
-                         kas_ex_select(ir, KAS_FN_EQ, winner, kas_ex_index(ir, tap[0]), number,
-                                       kas_ex_const(ir, 0)));
+    for (int d = 0; d < like.rank; d++)
+        idx[d] = kas_ix_var(ir, ir->tensor[tensor].var[d]);
+    const kas_ex e = sum_of_won(l, node, &w, l->won[node], -1, idx);
+    ir->tensor[tensor].def = e;
+    return tensor;
 }
 
 /* ---- value and gradient ---------------------------------------------------------------------- */
@@ -210,11 +233,14 @@ void kas_lower_pool(kas_lower *l, int node)
     const int64_t q = ir->tensor[l->tensor[n->in[0]]].size[KAS_DIM_Q];
     const bool max = n->op == KAS_OP_POOL_MAX;
     const pool_window w = window_of(l, node);
-    const bool staged = max && has_stages(l, &w);
+    const bool staged = max && has_stages(&w);
     int tensor = kas_lower_result(l, node, q);
     const int maxima = staged ? reduce_rows(l, node, w, KAS_FN_REDUCE_MAX) : -1;
-    if (max && l->training) { /* for a moment the winner's tensor is the node's */
-        const kas_ex e = staged ? winner_of_rows(l, node, w, maxima) : winner(l, node);
+    if (staged && l->training) {
+        l->aux[node] = reduce_rows(l, node, w, KAS_FN_REDUCE_ARGMAX);
+        l->won[node] = winning_row(l, w, l->aux[node], maxima);
+    } else if (max && l->training) { /* for a moment the winner's tensor is the node's */
+        const kas_ex e = winner(l, node);
         ir->tensor[tensor].def = e;
         ir->tensor[tensor].dtype = KAS_F32; /* an index: 16 bits hold few of them */
         l->aux[node] = tensor;
@@ -241,24 +267,28 @@ static int share_of_each(kas_lower *l, int node, const pool_window *w)
     return share;
 }
 
+static kas_ex average_gradient(kas_lower *l, int node, const pool_window *w, kas_ix *idx)
+{
+    kas_ix tap[AXES], from[AXES];
+    int var[AXES];
+    tap_vars(l->ir, w, var, tap);
+    move_pixel(l->ir, w, tap, -1, idx, from);
+    const kas_ex e = kas_ex_read(l->ir, share_of_each(l, node, w), idx);
+    return reduce(l->ir, KAS_FN_REDUCE_SUM, var, inside(l->ir, w, from, e));
+}
+
 void kas_lower_pool_gradient(kas_lower *l, int node)
 {
-    kas_ir *ir = l->ir;
     const kas_node *n = &l->kernel->node[node];
     const pool_window w = window_of(l, node);
-    kas_ix idx[KAS_IR_RANK], tap[AXES], from[AXES];
-    int var[AXES];
-    kas_ex e;
+    const bool max = n->op == KAS_OP_POOL_MAX, staged = max && has_stages(&w);
+    pool_window own = w;
+    kas_ix idx[KAS_IR_RANK];
     kas_lower_vars(l, n->in[0], idx);
-    tap_vars(ir, &w, var, tap);
-    move_pixel(ir, &w, tap, -1, idx, from);
-    if (n->op == KAS_OP_POOL_AVG) {
-        e = kas_ex_read(ir, share_of_each(l, node, &w), idx);
-    } else {
-        const kas_ix number = kas_ix_add(ir, kas_ix_scale(ir, tap[0], w.taps[1]), tap[1]);
-        e = kas_ex_select(ir, KAS_FN_EQ, kas_ex_read(ir, l->aux[node], idx),
-                          kas_ex_index(ir, number), kas_lower_read_gradient(l, node, idx),
-                          kas_ex_const(ir, 0));
-    }
-    kas_lower_contribute(l, n->in[0], reduce(ir, KAS_FN_REDUCE_SUM, var, inside(ir, &w, from, e)));
+    if (staged)
+        own.taps[0] = 1;
+    const int rows = staged ? gradient_of_rows(l, node, w) : -1;
+    kas_lower_contribute(l, n->in[0],
+                         max ? sum_of_won(l, node, &own, l->aux[node], rows, idx)
+                             : average_gradient(l, node, &w, idx));
 }
