@@ -1,8 +1,8 @@
 /* pool_avg and pool_max: windows of neighbours; those outside the image are left out.
  *
- * A large maximum comes in two stages, along W and then along H: 7 + 7 comparisons in the place of
- * 49. So does its gradient: each result's goes to the row of its window that won, and from there to
- * the tap that won in that row. */
+ * A large window comes in two stages, along W and then along H: 7 + 7 steps in the place of 49. So
+ * does its gradient: that of a maximum goes to the row of the window that won, and from there to the
+ * tap that won in that row. An average has stages on a CPU only. */
 #include "jit/lower/lower.h"
 
 enum { AXES = 2 };
@@ -77,35 +77,8 @@ static void tap_vars(kas_ir *ir, const pool_window *w, int *var, kas_ix *tap)
 static kas_ex reduce(kas_ir *ir, kas_fn fn, const int *var, kas_ex e)
 {
     for (int i = AXES - 1; i >= 0; i--)
-        e = kas_ex_reduce(ir, fn, var[i], e);
+        e = var[i] < 0 ? e : kas_ex_reduce(ir, fn, var[i], e);
     return e;
-}
-
-static kas_ex average(kas_lower *l, int node)
-{
-    kas_ir *ir = l->ir;
-    const pool_window w = window_of(l, node);
-    kas_ix idx[KAS_IR_RANK], tap[AXES], from[AXES];
-    int var[AXES];
-    kas_lower_vars(l, node, idx);
-    const kas_ex count = count_inside(ir, &w, idx);
-    tap_vars(ir, &w, var, tap);
-    move_pixel(ir, &w, tap, 1, idx, from);
-    const kas_ex x = inside(ir, &w, from, kas_lower_read(l, l->kernel->node[node].in[0], idx));
-    return kas_ex_binary(ir, KAS_FN_DIV, reduce(ir, KAS_FN_REDUCE_SUM, var, x), count);
-}
-
-/* Clamping repeats a pixel of the window, so it changes no maximum. */
-static kas_ex maximum(kas_lower *l, int node)
-{
-    kas_ir *ir = l->ir;
-    const pool_window w = window_of(l, node);
-    kas_ix idx[KAS_IR_RANK], tap[AXES], from[AXES];
-    int var[AXES];
-    kas_lower_vars(l, node, idx);
-    tap_vars(ir, &w, var, tap);
-    move_pixel(ir, &w, tap, 1, idx, from);
-    return reduce(ir, KAS_FN_REDUCE_MAX, var, kas_lower_read(l, l->kernel->node[node].in[0], idx));
 }
 
 /* Returns x inside the image, and the lowest float outside. */
@@ -114,6 +87,32 @@ static kas_ex or_lowest(kas_ir *ir, const pool_window *w, const kas_ix *from, ka
     const kas_ex one = kas_ex_const(ir, 1);
     return kas_ex_select(ir, KAS_FN_EQ, inside(ir, w, from, one), one, x,
                          kas_ex_const(ir, -3.4028234663852886e38));
+}
+
+/* Returns the sum, the maximum or the number of the winner over windows along the axes of `var`, of x
+ * at a pixel that was clamped from `from`. Clamping repeats a pixel of the window, so it changes no
+ * maximum. */
+static kas_ex over_window(kas_ir *ir, const pool_window *w, kas_fn fn, const int *var,
+                          const kas_ix *from, kas_ex x)
+{
+    if (fn == KAS_FN_REDUCE_SUM)
+        x = inside(ir, w, from, x);
+    if (fn == KAS_FN_REDUCE_ARGMAX)
+        x = or_lowest(ir, w, from, x);
+    return reduce(ir, fn, var, x);
+}
+
+/* Returns the sum or maximum over the whole windows of what `node` reads. */
+static kas_ex in_one(kas_lower *l, int node, kas_fn fn)
+{
+    kas_ir *ir = l->ir;
+    const pool_window w = window_of(l, node);
+    kas_ix idx[KAS_IR_RANK], tap[AXES], from[AXES];
+    int var[AXES];
+    kas_lower_vars(l, node, idx);
+    tap_vars(ir, &w, var, tap);
+    move_pixel(ir, &w, tap, 1, idx, from);
+    return over_window(ir, &w, fn, var, from, kas_lower_read(l, l->kernel->node[node].in[0], idx));
 }
 
 /* Returns the number of the tap that won, counted in rows; it is never one outside the image. */
@@ -132,15 +131,17 @@ static kas_ex winner(kas_lower *l, int node)
     return kas_ex_reduce(ir, KAS_FN_REDUCE_ARGMAX, var, x);
 }
 
-/* ---- a maximum in two stages ----------------------------------------------------------------- */
+/* ---- two stages ------------------------------------------------------------------------------ */
 
-static bool has_stages(const pool_window *w)
+/* Neighbours on a GPU share the loads of an average (slide.c). */
+static bool has_stages(const kas_lower *l, const pool_window *w, bool max)
 {
     enum { LEAST_TAPS = 25 };
-    return w->taps[0] > 1 && w->taps[1] > 1 && w->taps[0] * w->taps[1] >= LEAST_TAPS;
+    return (max || l->ir->cpu) && w->taps[0] > 1 && w->taps[1] > 1 &&
+           w->taps[0] * w->taps[1] >= LEAST_TAPS;
 }
 
-/* Makes the maxima along W, or the taps that won, of what `node` reads. */
+/* Makes the sums or maxima along W, or the taps that won, of what `node` reads. */
 static int reduce_rows(kas_lower *l, int node, pool_window w, kas_fn fn)
 {
     kas_ir *ir = l->ir;
@@ -155,16 +156,14 @@ static int reduce_rows(kas_lower *l, int node, pool_window w, kas_fn fn)
         idx[d] = kas_ix_var(ir, ir->tensor[tensor].var[d]);
     tap_vars(ir, &w, var, tap);
     move_pixel(ir, &w, tap, 1, idx, from);
-    kas_ex x = kas_lower_read(l, l->kernel->node[node].in[0], idx);
-    if (fn == KAS_FN_REDUCE_ARGMAX)
-        x = or_lowest(ir, &w, from, x);
-    const kas_ex e = kas_ex_reduce(ir, fn, var[1], x);
+    const kas_ex e =
+        over_window(ir, &w, fn, var, from, kas_lower_read(l, l->kernel->node[node].in[0], idx));
     ir->tensor[tensor].def = e;
     return tensor;
 }
 
 /* Reduces along H what reduce_rows made, for each element of `tensor`. */
-static kas_ex reduce_columns(kas_lower *l, pool_window w, int tensor, int maxima, kas_fn fn)
+static kas_ex reduce_columns(kas_lower *l, pool_window w, int tensor, int rows, kas_fn fn)
 {
     kas_ir *ir = l->ir;
     const kas_ir_tensor result = ir->tensor[tensor];
@@ -175,10 +174,7 @@ static kas_ex reduce_columns(kas_lower *l, pool_window w, int tensor, int maxima
         idx[d] = kas_ix_var(ir, result.var[d]);
     tap_vars(ir, &w, var, tap);
     move_pixel(ir, &w, tap, 1, idx, from);
-    kas_ex x = kas_ex_read(ir, maxima, idx);
-    if (fn == KAS_FN_REDUCE_ARGMAX)
-        x = or_lowest(ir, &w, from, x);
-    return kas_ex_reduce(ir, fn, var[0], x);
+    return over_window(ir, &w, fn, var, from, kas_ex_read(ir, rows, idx));
 }
 
 /* Makes the row of each window that won; it lies like `columns`. */
@@ -191,39 +187,6 @@ static int winning_row(kas_lower *l, pool_window w, int columns, int maxima)
     return row;
 }
 
-/* Returns the sum of the gradients `dy`, a tensor's or, where that is -1, the node's, of all results
- * that tap `tensor` names as their winner, at a pixel of what windows of one axis read. */
-static kas_ex sum_of_won(kas_lower *l, int node, const pool_window *w, int tensor, int dy,
-                         kas_ix *idx)
-{
-    kas_ir *ir = l->ir;
-    kas_ix tap[AXES], from[AXES];
-    int var[AXES];
-    tap_vars(ir, w, var, tap);
-    move_pixel(ir, w, tap, -1, idx, from);
-    const kas_ix number = kas_ix_add(ir, kas_ix_scale(ir, tap[0], w->taps[1]), tap[1]);
-    const kas_ex e =
-        kas_ex_select(ir, KAS_FN_EQ, kas_ex_read(ir, tensor, idx), kas_ex_index(ir, number),
-                      dy < 0 ? kas_lower_read_gradient(l, node, idx) : kas_ex_read(ir, dy, idx),
-                      kas_ex_const(ir, 0));
-    return reduce(ir, KAS_FN_REDUCE_SUM, var, inside(ir, w, from, e));
-}
-
-/* Makes the gradient of the maxima along W. */
-static int gradient_of_rows(kas_lower *l, int node, pool_window w)
-{
-    kas_ir *ir = l->ir;
-    const kas_ir_tensor like = ir->tensor[l->won[node]];
-    const int tensor = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, like.rank, like.size, 0);
-    kas_ix idx[KAS_IR_RANK];
-    w.taps[1] = 1;
-    for (int d = 0; d < like.rank; d++)
-        idx[d] = kas_ix_var(ir, ir->tensor[tensor].var[d]);
-    const kas_ex e = sum_of_won(l, node, &w, l->won[node], -1, idx);
-    ir->tensor[tensor].def = e;
-    return tensor;
-}
-
 /* ---- value and gradient ---------------------------------------------------------------------- */
 
 void kas_lower_pool(kas_lower *l, int node)
@@ -232,13 +195,14 @@ void kas_lower_pool(kas_lower *l, int node)
     const kas_node *n = &l->kernel->node[node];
     const int64_t q = ir->tensor[l->tensor[n->in[0]]].size[KAS_DIM_Q];
     const bool max = n->op == KAS_OP_POOL_MAX;
+    const kas_fn fn = max ? KAS_FN_REDUCE_MAX : KAS_FN_REDUCE_SUM;
     const pool_window w = window_of(l, node);
-    const bool staged = max && has_stages(&w);
+    const bool staged = has_stages(l, &w, max);
     int tensor = kas_lower_result(l, node, q);
-    const int maxima = staged ? reduce_rows(l, node, w, KAS_FN_REDUCE_MAX) : -1;
-    if (staged && l->training) {
+    const int rows = staged ? reduce_rows(l, node, w, fn) : -1;
+    if (max && staged && l->training) {
         l->aux[node] = reduce_rows(l, node, w, KAS_FN_REDUCE_ARGMAX);
-        l->won[node] = winning_row(l, w, l->aux[node], maxima);
+        l->won[node] = winning_row(l, w, l->aux[node], rows);
     } else if (max && l->training) { /* for a moment the winner's tensor is the node's */
         const kas_ex e = winner(l, node);
         ir->tensor[tensor].def = e;
@@ -246,9 +210,12 @@ void kas_lower_pool(kas_lower *l, int node)
         l->aux[node] = tensor;
         tensor = kas_lower_result(l, node, q);
     }
-    const kas_ex e = staged ? reduce_columns(l, w, tensor, maxima, KAS_FN_REDUCE_MAX)
-                     : max  ? maximum(l, node)
-                            : average(l, node);
+    kas_ex e = staged ? reduce_columns(l, w, tensor, rows, fn) : in_one(l, node, fn);
+    if (!max) {
+        kas_ix idx[KAS_IR_RANK];
+        kas_lower_vars(l, node, idx);
+        e = kas_ex_binary(ir, KAS_FN_DIV, e, count_inside(ir, &w, idx));
+    }
     ir->tensor[tensor].def = e;
 }
 
@@ -267,28 +234,51 @@ static int share_of_each(kas_lower *l, int node, const pool_window *w)
     return share;
 }
 
-static kas_ex average_gradient(kas_lower *l, int node, const pool_window *w, kas_ix *idx)
+/* Returns the sum of the gradients `dy` of all windows along the axes of `w` that read a pixel, or,
+ * where `won` is a tensor, of those whose winner it names. dy is a tensor's or, where that is -1,
+ * the node's. */
+static kas_ex from_windows(kas_lower *l, int node, const pool_window *w, int won, int dy,
+                           kas_ix *idx)
 {
+    kas_ir *ir = l->ir;
     kas_ix tap[AXES], from[AXES];
     int var[AXES];
-    tap_vars(l->ir, w, var, tap);
-    move_pixel(l->ir, w, tap, -1, idx, from);
-    const kas_ex e = kas_ex_read(l->ir, share_of_each(l, node, w), idx);
-    return reduce(l->ir, KAS_FN_REDUCE_SUM, var, inside(l->ir, w, from, e));
+    tap_vars(ir, w, var, tap);
+    move_pixel(ir, w, tap, -1, idx, from);
+    kas_ex e = dy < 0 ? kas_lower_read_gradient(l, node, idx) : kas_ex_read(ir, dy, idx);
+    const kas_ix number = kas_ix_add(ir, kas_ix_scale(ir, tap[0], w->taps[1]), tap[1]);
+    if (won >= 0)
+        e = kas_ex_select(ir, KAS_FN_EQ, kas_ex_read(ir, won, idx), kas_ex_index(ir, number), e,
+                          kas_ex_const(ir, 0));
+    return reduce(ir, KAS_FN_REDUCE_SUM, var, inside(ir, w, from, e));
+}
+
+/* Makes the gradient of what reduce_rows made. */
+static int gradient_of_rows(kas_lower *l, int node, pool_window w, int won, int dy)
+{
+    kas_ir *ir = l->ir;
+    const kas_ir_tensor value = ir->tensor[l->tensor[node]];
+    const int tensor = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, value.rank, value.size, 0);
+    kas_ix idx[KAS_IR_RANK];
+    w.taps[1] = 1;
+    for (int d = 0; d < value.rank; d++)
+        idx[d] = kas_ix_var(ir, ir->tensor[tensor].var[d]);
+    const kas_ex e = from_windows(l, node, &w, won, dy, idx);
+    ir->tensor[tensor].def = e;
+    return tensor;
 }
 
 void kas_lower_pool_gradient(kas_lower *l, int node)
 {
     const kas_node *n = &l->kernel->node[node];
-    const pool_window w = window_of(l, node);
-    const bool max = n->op == KAS_OP_POOL_MAX, staged = max && has_stages(&w);
-    pool_window own = w;
+    pool_window w = window_of(l, node);
+    const bool max = n->op == KAS_OP_POOL_MAX;
+    int dy = max ? -1 : share_of_each(l, node, &w);
     kas_ix idx[KAS_IR_RANK];
+    if (has_stages(l, &w, max)) {
+        dy = gradient_of_rows(l, node, w, max ? l->won[node] : -1, dy);
+        w.taps[0] = 1;
+    }
     kas_lower_vars(l, n->in[0], idx);
-    if (staged)
-        own.taps[0] = 1;
-    const int rows = staged ? gradient_of_rows(l, node, w) : -1;
-    kas_lower_contribute(l, n->in[0],
-                         max ? sum_of_won(l, node, &own, l->aux[node], rows, idx)
-                             : average_gradient(l, node, &w, idx));
+    kas_lower_contribute(l, n->in[0], from_windows(l, node, &w, max ? l->aux[node] : -1, dy, idx));
 }
