@@ -54,11 +54,18 @@ static void build_rows(kas_kernel *k)
     kas_build_broadcast(k, KAS_OP_MAX, kas_build_shuffle(k, row, 0, 0), x);
 }
 
+/* Four channels of a group have a weight each, which 16 bytes hold. */
+static void build_weights(kas_kernel *k)
+{
+    kas_build_along(k, KAS_OP_SCALE, kas_build_group(k, kas_build_input(k), 0, 0), 1, 2);
+}
+
 typedef void build_kernel(kas_kernel *k);
 static build_kernel *const kernels[] = {build_softmax, build_product,  build_involution,
-                                        build_skinny,  build_averages, build_rows};
-static const char *const names[] = {"softmax", "product",  "involution",
-                                    "skinny",  "averages", "rows"};
+                                        build_skinny,  build_averages, build_rows,
+                                        build_weights};
+static const char *const names[] = {"softmax",  "product", "involution", "skinny",
+                                    "averages", "rows",    "weights"};
 
 static void test_agreement(void **state)
 {
@@ -105,7 +112,8 @@ static void test_text(void **state)
                  {build_involution, "} else {"},
                  {build_skinny, "} else {"},
                  {build_averages, "KAS_TILE(pick0, 1, 80)"},
-                 {build_rows, "\n    KAS_TILE(pick0"}}; /* in front of the rows */
+                 {build_rows, "\n    KAS_TILE(pick0"}, /* in front of the rows */
+                 {build_weights, "KAS_TILED(pick0"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         kas_program *cpu = program_of(cases[i].build, KAS_LINEAR_CPU),
                     *gpu = program_of(cases[i].build, KAS_LINEAR_GPU);

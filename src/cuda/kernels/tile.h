@@ -18,7 +18,7 @@
  *     KAS_PICK(pick0, 16, p0, 0, 4, 8, 12, 1, 5, 9, 13);        lane i is p0[4 * (i % 4) + i / 4]
  *     KAS_PICKED(pick0);                                        in front of the lanes
  *
- * KAS_PICK reads all of the 8, 16, 32 or 64 elements that it names. KAS_TILE_FILL_REAL and
+ * KAS_PICK reads all of the 2, 4, 8, 16, 32 or 64 elements that it names. KAS_TILE_FILL_REAL and
  * KAS_PICK_REAL read kas_reals. Filling takes the lanes of the tile and how many of them there
  * are. On a GPU there are none of these, and each lane loads what KAS_TILED names last.
  *
@@ -89,6 +89,8 @@ KAS_FN float kas_inside(int inside, float x)
 #define KAS_FLOATS_(n)                                                                             \
     typedef float kas_floats_##n __attribute__((vector_size(4 * n)));                              \
     typedef float kas_floats_at_##n __attribute__((vector_size(4 * n), aligned(4), may_alias));
+KAS_FLOATS_(2)
+KAS_FLOATS_(4)
 KAS_FLOATS_(8)
 KAS_FLOATS_(16)
 KAS_FLOATS_(32)

@@ -111,7 +111,7 @@ static uint64_t bit_of(const kas_emitter *e, int var)
     return var < 0 ? 0 : UINT64_C(1) << kas_masks_index(&e->masks, var);
 }
 
-static bool is_picked(const kas_emitter *e, kas_ex x)
+bool kas_emit_is_picked(const kas_emitter *e, kas_ex x)
 {
     for (int i = 0; i < e->picks; i++)
         if (e->pick[i].load == x)
@@ -122,7 +122,7 @@ static bool is_picked(const kas_emitter *e, kas_ex x)
 static void emit_load_picks(kas_emitter *e, kas_ex x)
 {
     const kas_nest *n = e->nest;
-    if (is_picked(e, x) || (kas_masks_ex(&e->masks, x) & e->not_picked))
+    if (kas_emit_is_picked(e, x) || (kas_masks_ex(&e->masks, x) & e->not_picked))
         return;
     const kas_ex_node *node = kas_ex_get(e->ir, x);
     kas_picked p;

@@ -486,7 +486,7 @@ void kas_emit_value(kas_emitter *e, kas_ex x)
         kas_buf_printf(e->out, "const float t%d = ", name);
         put_definition(e, x);
         kas_buf_puts(e->out, ";\n");
-    } else if (is_wide_load(e, node)) {
+    } else if (is_wide_load(e, node) && !kas_emit_is_picked(e, x)) {
         kas_buf_puts(e->out,
                      kas_emit_is_real(e, node->tensor) ? "KAS_WIDE_LOAD_REAL(" : "KAS_WIDE_LOAD(");
         kas_buf_printf(e->out, "t%d, p%d, ", name, kas_emit_arg(e, node->tensor));

@@ -79,6 +79,7 @@ bool kas_emit_put_boxed(kas_emitter *e, kas_ex x);
  * front of the rows; it is never forgotten. */
 void kas_emit_row_picks(kas_emitter *e);
 void kas_emit_picks(kas_emitter *e, kas_ex x);
+bool kas_emit_is_picked(const kas_emitter *e, kas_ex load);
 void kas_emit_forget_picks(kas_emitter *e);
 /* Writes the load x as an element of its tile; returns false when it has none that is filled, and
  * the lanes do not pick it. */

@@ -9,8 +9,9 @@
 #include "jit/schedule/nest.h"
 
 enum {
-    VECTOR = 8,  /* lanes; as many or twice as many are picked together */
-    MOST = 64,   /* elements from which they pick */
+    VECTOR = 8, /* lanes; as many or twice as many are picked together */
+    LEAST = 2,  /* elements from which they pick */
+    MOST = 64,
     LANES = 160, /* of a row */
     NEAR = 4     /* largest distance of neighbours that compilers interleave as well */
 };
@@ -53,7 +54,7 @@ static bool pick_of(const kas_ir *ir, const kas_ex_node *load, const kas_ix_sum 
                     int first, int lanes, kas_pick *out)
 {
     int64_t place[2 * VECTOR], low = INT64_MAX, high = INT64_MIN;
-    *out = (kas_pick){.lanes = lanes, .window = VECTOR};
+    *out = (kas_pick){.lanes = lanes, .window = LEAST};
     for (int l = 0; l < lanes; l++) {
         place[l] = kas_ix_sum_at(ir, part, lane, first + l);
         low = place[l] < low ? place[l] : low;
