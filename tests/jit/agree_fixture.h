@@ -147,11 +147,12 @@ static int compare(const char *name, const kas_kernel *kernel, int order, const 
     kas_binding binding[SETTINGS];
     kas_agreement result[SETTINGS];
     float gain[SETTINGS];
+    const int more = 16 / (int)kas_dtype_size(stored); /* pieces begin on multiples of 16 bytes */
     const kas_agree_options options = {.batch = 2 + order,
                                        .seed = 1,
                                        .directions = order == 0 ? 2 : 0,
                                        .whole = whole_numbers,
-                                       .pitch_more = order == 1 ? 4 : 0,
+                                       .pitch_more = order == 1 ? more : 0,
                                        .dtype = stored,
                                        .linear_policy = linear_policy,
                                        .gain = the_gain != 0 ? gain : NULL};

@@ -57,7 +57,8 @@ static void build_rows(kas_kernel *k)
 /* Four channels of a group have a weight each, which 16 bytes hold. */
 static void build_weights(kas_kernel *k)
 {
-    kas_build_along(k, KAS_OP_SCALE, kas_build_group(k, kas_build_input(k), 0, 0), 1, 2);
+    const int x = kas_build_shift(k, kas_build_input(k), KAS_AXIS_W, -3);
+    kas_build_along(k, KAS_OP_SCALE, kas_build_group(k, x, 0, 1), 1, 2);
 }
 
 typedef void build_kernel(kas_kernel *k);
