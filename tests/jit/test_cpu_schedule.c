@@ -61,6 +61,14 @@ static void build_weights(kas_kernel *k)
     kas_build_along(k, KAS_OP_SCALE, kas_build_group(k, x, 0, 1), 1, 2);
 }
 
+/* Values that all groups of channels share, and a factor for each channel, whose gradient is a long
+ * sum. */
+static void build_groups(kas_kernel *k)
+{
+    const int x = kas_build_input(k), some = kas_build_fc(k, x, false, "C/G0");
+    kas_build_along(k, KAS_OP_SCALE, kas_build_broadcast(k, KAS_OP_MUL, some, x), 0, 1);
+}
+
 typedef void build_kernel(kas_kernel *k);
 static build_kernel *const kernels[] = {build_softmax, build_product,  build_involution,
                                         build_skinny,  build_averages, build_rows,
@@ -84,6 +92,9 @@ static void test_agreement(void **state)
         agree_large(names[i], &k);
     }
     stored = KAS_F32;
+    kas_kernel k = {0};
+    build_groups(&k);
+    agree_large("groups", &k);
     linear_policy = KAS_LINEAR_GPU;
 }
 
@@ -92,8 +103,11 @@ static kas_program *program_of(build_kernel *build, kas_linear_policy policy)
     kas_kernel k = {.group_value = {2, 4}};
     const kas_target target = make_target((setting){16, 1, 1, 32, 32, 3});
     const kas_binding binding = make_binding(&target);
-    const kas_program_options options = {
-        .batch = 4, .training = true, .linear_policy = policy, .prefix = "k"};
+    const kas_program_options options = {.batch = 4,
+                                         .training = true,
+                                         .linear_policy = policy,
+                                         .list_schedules = true,
+                                         .prefix = "k"};
     kas_program *program;
     build(&k);
     OK(kas_kernel_infer(&k));
@@ -125,6 +139,25 @@ static void test_text(void **state)
         kas_program_free(cpu);
         kas_program_free(gpu);
     }
+}
+
+/* Lanes pick values that they then read, also where four of them read side by side; and they add up
+ * the inner part of a long sum inside. */
+static void test_groups(void **state)
+{
+    (void)state;
+    kas_program *p = program_of(build_groups, KAS_LINEAR_CPU);
+    char word[32];
+    int picks = 0;
+    for (const char *at = p->source; (at = strstr(at, "KAS_TILE(pick")) != NULL; picks++) {
+        at += strlen("KAS_TILE(");
+        snprintf(word, sizeof word, "KAS_TILED(%.*s,", (int)strcspn(at, ","), at);
+        if (!strstr(at, word))
+            fail_msg("nothing reads %s", word);
+    }
+    assert_true(picks > 0);
+    assert_non_null(strstr(p->schedules, "around r0\nunroll r1\n"));
+    kas_program_free(p);
 }
 
 /* Sums over images are first those of neighbours, which nothing has to transpose, and windows that
@@ -167,10 +200,8 @@ static void test_skinny(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_agreement),
-    cmocka_unit_test(test_text),
-    cmocka_unit_test(test_apart),
-    cmocka_unit_test(test_skinny),
+    cmocka_unit_test(test_agreement), cmocka_unit_test(test_text),   cmocka_unit_test(test_groups),
+    cmocka_unit_test(test_apart),     cmocka_unit_test(test_skinny),
 };
 
 int main(void)

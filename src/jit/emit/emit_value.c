@@ -463,10 +463,11 @@ static void put_definition(kas_emitter *e, kas_ex x)
     }
 }
 
-static bool is_wide_load(const kas_emitter *e, const kas_ex_node *node)
+static bool is_wide_load(const kas_emitter *e, kas_ex x, const kas_ex_node *node)
 {
     const kas_group g = kas_ix_group(e->ir, node->ix, e->nest->lane);
-    return node->kind == KAS_EX_LOAD && g.kind == KAS_GROUP_RUN && g.aligned;
+    return node->kind == KAS_EX_LOAD && g.kind == KAS_GROUP_RUN && g.aligned &&
+           !kas_emit_is_picked(e, x);
 }
 
 void kas_emit_value(kas_emitter *e, kas_ex x)
@@ -486,7 +487,7 @@ void kas_emit_value(kas_emitter *e, kas_ex x)
         kas_buf_printf(e->out, "const float t%d = ", name);
         put_definition(e, x);
         kas_buf_puts(e->out, ";\n");
-    } else if (is_wide_load(e, node) && !kas_emit_is_picked(e, x)) {
+    } else if (is_wide_load(e, x, node)) {
         kas_buf_puts(e->out,
                      kas_emit_is_real(e, node->tensor) ? "KAS_WIDE_LOAD_REAL(" : "KAS_WIDE_LOAD(");
         kas_buf_printf(e->out, "t%d, p%d, ", name, kas_emit_arg(e, node->tensor));

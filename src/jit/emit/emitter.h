@@ -76,7 +76,8 @@ void kas_emit_fill_next(kas_emitter *e);
 bool kas_emit_put_boxed(kas_emitter *e, kas_ex x);
 /* Writes what lanes pick for x, in front of a loop over the lanes; kas_emit_forget_picks forgets it
  * behind that loop. kas_emit_row_picks writes what lanes pick alike in all rows of the block, in
- * front of the rows; it is never forgotten. */
+ * front of the rows; it is never forgotten. kas_emit_is_picked returns whether there are picks for a
+ * load. */
 void kas_emit_row_picks(kas_emitter *e);
 void kas_emit_picks(kas_emitter *e, kas_ex x);
 bool kas_emit_is_picked(const kas_emitter *e, kas_ex load);

@@ -93,7 +93,7 @@ int64_t kas_ix_sum_at(const kas_ir *ir, const kas_ix_sum *sum, int lane, int64_t
  * records the step, of which it takes for granted that it is legal. */
 bool kas_nest_split_loop(kas_ir *ir, const kas_nest *nest, int var, int64_t inner, kas_nest *to);
 
-/* On a GPU, cuts a loop along which windows slide and runs its turns inside the lanes (slide.c). */
+/* Cuts a loop along which windows slide and runs its turns inside the lanes (slide.c). */
 kas_status kas_nest_slide(kas_ir *ir, kas_nest *nest);
 /* Splits a reduction over several of whose turns a loop's windows step, x[2 * h + k], in parts of as
  * many: then neighbouring turns of the loop share what they load, x[2 * (h + k / 2) + k % 2]. Does

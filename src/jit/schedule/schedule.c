@@ -14,9 +14,12 @@ enum {
     /* Most bytes that the lanes of a block touch in a turn: half of a small L1 */
     L1_BYTES = 16384,
     ENOUGH_BLOCKS = 512, /* blocks, so that every multiprocessor of a large GPU has some */
+    ENOUGH_BLOCKS_CPU = 32,
     BLOCK_WORK = 8192,   /* elements, reduced ones included, that make a block worth its start */
     UNROLLED = 25,       /* most turns of a reduction inside a lane: a 5x5 window */
     UNROLLED_COST = 100, /* most simple operations of all its turns */
+    INSIDE = 32,         /* most turns of the part of a long sum that is inside a lane, on a CPU */
+    INSIDE_COST = 4,     /* most simple operations of a turn there */
     GRID_YZ = 65535
 };
 
@@ -179,11 +182,13 @@ kas_status kas_nest_place_lanes(kas_ir *ir, kas_nest *nest, bool keeps)
 
 /* Returns how many turns of a loop of `size` make a block worth its start and leave blocks enough;
  * at least what fills a block's threads. */
-static int64_t rows_of_block(const kas_nest *nest, int64_t size, double blocks, double work)
+static int64_t rows_of_block(const kas_ir *ir, const kas_nest *nest, int64_t size, double blocks,
+                             double work)
 {
+    const double enough = ir->cpu ? ENOUGH_BLOCKS_CPU : ENOUGH_BLOCKS;
     double rows = BLOCK_WORK / ((double)nest->lanes * work);
-    if (rows > blocks / ENOUGH_BLOCKS)
-        rows = blocks / ENOUGH_BLOCKS;
+    if (rows > blocks / enough)
+        rows = blocks / enough;
     const int64_t least = nest->block[0] < WARP ? WARP / nest->block[0]
                           : nest->lanes < WARP  ? 2
                                                 : 1;
@@ -211,7 +216,7 @@ kas_status kas_nest_place_loops(kas_ir *ir, kas_nest *nest, double work, int row
         const int64_t size = a.size[a.count - 1];
         const int64_t here = turned      ? nest->turns
                              : count > 0 ? count
-                                         : rows_of_block(nest, size, blocks, work);
+                                         : rows_of_block(ir, nest, size, blocks, work);
         if (here > 1) {
             KAS_TRY(kas_nest_step_on(ir, nest, KAS_STEP_ROWS, a.var[--a.count], here));
             if (here < size)
@@ -255,6 +260,7 @@ typedef struct chains {
     kas_masks masks;
     bool is_inner[64]; /* it stands right inside a reduction of its kind */
     bool is_long[64], in_lanes[64];
+    int last[64]; /* its innermost loop, where a lane should add that one up by itself; else -1 */
 } chains;
 
 static void see_inner(void *context, kas_ex e, const kas_ex_node *node)
@@ -268,6 +274,22 @@ static void see_inner(void *context, kas_ex e, const kas_ex_node *node)
         c->is_inner[kas_masks_index(&c->masks, body->var)] = true;
 }
 
+/* Returns the innermost loop of a long sum around a CPU's lanes, if its turns are few and cheap:
+ * inside the lanes it adds up in a register, and the lanes' sums are loaded and stored less
+ * often. */
+static int summed_inside(const chains *c, kas_ex e, const kas_ex_node *node)
+{
+    double cost = 0;
+    int last = -1;
+    if (!c->ir->cpu || c->nest->turned >= 0 || node->fn != KAS_FN_REDUCE_SUM ||
+        kas_ex_visit(c->ir, e, see_cost, &cost) != KAS_OK)
+        return -1;
+    for (const kas_ex_node *r = kas_ex_get(c->ir, node->a[0]);
+         r->kind == KAS_EX_REDUCE && r->fn == node->fn; r = kas_ex_get(c->ir, r->a[0]))
+        last = r->var;
+    return last >= 0 && c->ir->var_size[last] <= INSIDE && cost <= INSIDE_COST ? last : -1;
+}
+
 static void see_chain(void *context, kas_ex e, const kas_ex_node *node)
 {
     chains *c = context;
@@ -276,6 +298,7 @@ static void see_chain(void *context, kas_ex e, const kas_ex_node *node)
     const int i = kas_masks_index(&c->masks, node->var);
     c->is_long[i] |= kas_reduce_is_long(c->ir, e);
     c->in_lanes[i] |= kas_masks_ex(&c->masks, e) >> c->nest->loops || c->nest->inner >= 0;
+    c->last[i] = summed_inside(c, e, node);
 }
 
 /* Unrolls short reductions; long ones run around the lanes, where they can. */
@@ -288,9 +311,12 @@ kas_status kas_nest_place_reductions(kas_ir *ir, kas_nest *nest)
         status = kas_ex_visit(ir, nest->value, see_chain, &c);
     for (int i = c.masks.vars - 1; i >= nest->loops && status == KAS_OK; i--)
         if (!c.is_inner[i] && !(c.is_long[i] && c.in_lanes[i]) &&
-            nest->state[kas_nest_id_of(nest, c.masks.var[i])] == KAS_LOOP_OPEN)
+            nest->state[kas_nest_id_of(nest, c.masks.var[i])] == KAS_LOOP_OPEN) {
             status = kas_nest_step_on(ir, nest, c.is_long[i] ? KAS_STEP_AROUND : KAS_STEP_UNROLL,
                                       c.masks.var[i], 0);
+            if (status == KAS_OK && c.is_long[i] && c.last[i] >= 0)
+                status = kas_nest_step_on(ir, nest, KAS_STEP_UNROLL, c.last[i], 0);
+        }
     kas_masks_free(&c.masks);
     return status;
 }

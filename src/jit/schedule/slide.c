@@ -1,11 +1,12 @@
-/* Windows on a GPU: a thread computes neighbouring pixels, whose windows overlap.
+/* Windows: a thread of a GPU, or a turn of a CPU's lanes, computes neighbouring pixels, whose windows
+ * overlap.
  *
  *     y[h] = sum(k) x[h + k - 2]: a pixel of five taps loads 5 values, four pixels together load 8
  *
  * A loop along which windows slide is cut, and its innermost turns run inside the lanes with a sum
  * for each (emit_slide.c): then the compiler sees the loads of all turns side by side and makes
- * each of them once. A block so covers more pixels, too, and fetches less of what its neighbours
- * fetch again. */
+ * each of them once. A GPU's block so covers more pixels, too, and fetches less of what its
+ * neighbours fetch again; so there a value that neighbours share without a window counts, too. */
 #include <stdlib.h>
 
 #include "jit/schedule/nest.h"
@@ -13,8 +14,9 @@
 
 enum {
     MOST_TURNS = 8,
-    SUMS = 64,            /* registers for the sums of a thread */
-    LEAST_THREADS = 16384 /* of a launch, which keep a large GPU's memory busy */
+    SUMS = 64,             /* registers for the sums of a thread */
+    LEAST_THREADS = 16384, /* of a launch, which keep a large GPU's memory busy */
+    MOST_LANES_CPU = 512
 };
 
 /* Most of the loads that may be left over: for less a longer text does not pay. */
@@ -153,6 +155,7 @@ typedef struct search {
     int loop;
     int64_t turns;
     double alone, together; /* loads of a pixel by itself, and beside its neighbours */
+    bool overlap;           /* windows do */
 } search;
 
 static void see_load(void *context, kas_ex e, const kas_ex_node *node)
@@ -167,25 +170,56 @@ static void see_load(void *context, kas_ex e, const kas_ex_node *node)
     s->alone += loads;
     const double together = loads_of(&s->masks, node->ix, s->nest->loops, s->loop, s->turns, &taps);
     s->together += loads * together / (taps * (double)s->turns);
+    s->overlap |= taps > 1;
+}
+
+/* Finds whether all lanes read one place or side by side. */
+typedef struct plainness {
+    const kas_ir *ir;
+    int lane;
+    bool plain;
+} plainness;
+
+static void see_plain(void *context, const kas_ex_node *node, kas_ix ix)
+{
+    plainness *p = context;
+    int64_t apart;
+    (void)node;
+    p->plain &= kas_ix_coeff(p->ir, ix, p->lane, &apart) && (apart == 0 || apart == 1);
+}
+
+/* Returns whether neighbours may share what they load. On a CPU only in rows of lanes that compilers
+ * make vectors of, and not beside tiles. */
+static bool may_slide(const kas_ir *ir, const kas_nest *nest)
+{
+    plainness p = {ir, nest->lane, true};
+    if (nest->lane < 0 || nest->inner >= 0 || nest->column >= 0)
+        return false;
+    if (!ir->cpu)
+        return true;
+    return nest->turned < 0 && ir->var_size[nest->lane] <= MOST_LANES_CPU &&
+           kas_nest_visit(ir, nest, see_plain, &p) == KAS_OK && p.plain;
 }
 
 /* Finds the loop and its turns that leave fewest loads. */
 static kas_status find(const kas_ir *ir, search *s, int *loop, int64_t *turns)
 {
     const kas_nest *n = s->nest;
+    const double least_threads = ir->cpu ? 0 : LEAST_THREADS;
     double least = most_left, threads = 1.0 / kas_wide(ir);
     for (int i = 0; i < n->loops; i++)
         threads *= (double)ir->var_size[n->loop[i]];
     for (int i = 0; i < n->loops; i++) {
         const int64_t size = ir->var_size[n->loop[i]];
         for (int64_t t = 2; t <= size && t <= MOST_TURNS && n->loop[i] != n->lane; t++) {
-            if (size % t || t * kas_wide(ir) > SUMS || threads / (double)t < LEAST_THREADS)
+            if (size % t || t * kas_wide(ir) > SUMS || threads / (double)t < least_threads)
                 continue;
             s->loop = n->loop[i];
             s->turns = t;
             s->alone = s->together = 0;
+            s->overlap = !ir->cpu; /* a CPU's caches hold what is shared without a window */
             KAS_TRY(kas_ex_visit(ir, n->value, see_load, s));
-            if (s->together >= least * s->alone)
+            if (!s->overlap || s->together >= least * s->alone)
                 continue;
             least = s->together / s->alone;
             *loop = n->loop[i];
@@ -200,7 +234,7 @@ kas_status kas_nest_slide(kas_ir *ir, kas_nest *nest)
     search s = {.nest = nest};
     int loop = -1;
     int64_t turns = 1;
-    if (ir->cpu || nest->lane < 0 || nest->inner >= 0 || nest->column >= 0)
+    if (!may_slide(ir, nest))
         return KAS_OK;
     KAS_TRY(kas_masks_init(&s.masks, ir, nest->value, nest->loops, nest->loop));
     const kas_status status = find(ir, &s, &loop, &turns);
