@@ -9,6 +9,7 @@
 #include "jit/emit/emit.h"
 #include "jit/lower/epilogue.h"
 #include "jit/lower/lower.h"
+#include "jit/maps.h"
 #include "jit/schedule/dependence.h"
 #include "jit/schedule/schedule_file.h"
 #include "jit/schedule/sequence_text.h"
@@ -23,6 +24,7 @@ typedef struct builder {
     kas_buf source, schedules;
     const kas_program_options *options;
     bool prescribed[KAS_SCHEDULE_KERNELS]; /* kernels of the schedule file that were met */
+    kas_maps maps;
     kas_program *program;
     int buffer_room, forward_room, backward_room;
 } builder;
@@ -132,6 +134,8 @@ static kas_status add_conv(builder *b, int tensor)
     op->kind = KAS_OPERATION_CONV;
     op->pass = t.pass;
     op->conv = t.conv;
+    if (b->options->tuned || b->options->list_schedules)
+        kas_tuned_map_name(b->ir.cpu, &t.conv, t.pass, op->record);
     /* Which tensor is x, w and y of the pass; x and y bring their pitch. */
     const int x = t.pass == KAS_CONV_BACKWARD_DATA ? tensor : t.conv_in[0];
     const int w = t.pass == KAS_CONV_BACKWARD_WEIGHTS ? tensor : t.conv_in[1];
@@ -404,10 +408,11 @@ static kas_status mark_saved(kas_program *p)
     return KAS_OK;
 }
 
-/* Refuses a schedule file with a kernel that the program does not have. */
+/* Refuses a schedule file with a kernel or a map that the program does not have. */
 static kas_status check_prescribed(const builder *b)
 {
     const kas_schedule_file *file = b->options->schedule_file;
+    KAS_TRY(kas_maps_check(&b->maps));
     for (int k = 0; file && k < file->kernels; k++)
         if (!b->prescribed[k])
             return kas_fail(
@@ -445,6 +450,7 @@ static kas_status lower(builder *b, const kas_kernel *kernel, const kas_program_
     const int x_pitch = kas_pitch_of(o->dtype, (int)target->c_in),
               y_pitch = kas_pitch_of(o->dtype, (int)target->c_out);
     KAS_TRY(kas_ir_init(&b->ir));
+    b->program->maps = 0;
     b->ir.dtype = o->dtype;
     b->ir.cpu = o->linear_policy == KAS_LINEAR_CPU;
     b->lower = (kas_lower){.ir = &b->ir,
@@ -455,6 +461,8 @@ static kas_status lower(builder *b, const kas_kernel *kernel, const kas_program_
                            .training = o->training,
                            .tf32 = o->tf32,
                            .gained = o->gained,
+                           .choose = kas_maps_choose,
+                           .chooser = &b->maps,
                            .linear_policy = o->linear_policy,
                            .x_pitch = o->x_pitch ? o->x_pitch : x_pitch,
                            .y_pitch = o->y_pitch ? o->y_pitch : y_pitch,
@@ -474,6 +482,8 @@ static kas_status build(builder *b, const kas_kernel *kernel, const kas_program_
         KAS_TRY(lower(b, kernel, options, left));
     }
     KAS_TRY(add_caller_buffers(b));
+    if (options->list_schedules)
+        kas_maps_print(&b->maps, &b->schedules);
     b->inliner.ir = &b->ir;
     /* Programs of several dtypes may be compiled together. */
     kas_buf_printf(&b->source, "#undef KAS_DTYPE\n#define KAS_DTYPE %d\n\n", b->ir.dtype);
@@ -542,6 +552,7 @@ kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
     p->dtype = options->dtype;
     p->written_by = -1;
     b->options = options;
+    b->maps = (kas_maps){.options = options, .program = p};
     status = build(b, kernel, options);
     kas_inliner_free(&b->inliner);
     kas_buf_free(&b->source);
@@ -570,6 +581,7 @@ void kas_program_free(kas_program *program)
         return;
     free(program->buffer);
     free(program->weight);
+    free(program->map);
     free(program->forward);
     free(program->backward);
     free(program->epilogue);

@@ -122,6 +122,15 @@ static int launches_of(const kas_programs *r)
     return launches;
 }
 
+static int passes_by_loops(const kas_programs *r)
+{
+    int passes = 0;
+    for (int p = 0; p < r->count; p++)
+        for (int i = 0; i < r->program[p]->maps; i++)
+            passes += r->program[p]->map[i].loops;
+    return passes;
+}
+
 kas_status kas_programs_build(const kas_replacement *replacement,
                               const kas_program_options *options, kas_programs *out)
 {
@@ -152,8 +161,10 @@ kas_status kas_programs_build(const kas_replacement *replacement,
         tuned += out->program[p]->tuned;
     }
     if (options->tuned)
-        kas_info("%d of %d generated launches have schedules that were tuned (%s)", tuned,
-                 launches_of(out), options->tuned);
+        kas_info(
+            "%d of %d generated launches have schedules that were tuned, and %d passes of maps "
+            "are loops in place of the library's (%s)",
+            tuned, launches_of(out), passes_by_loops(out), options->tuned);
     if (!options->unwritten)
         KAS_TRY_GOTO(kas_programs_share(out->program, out->count), fail);
     kas_debug("%d programs lowered for %s, batch %d", out->count,

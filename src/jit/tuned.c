@@ -23,6 +23,33 @@ void kas_tuned_name(bool cpu, kas_dtype dtype, const kas_nest *nest, const char 
     kas_buf_free(&all);
 }
 
+void kas_tuned_map_name(bool cpu, const kas_conv_desc *d, kas_conv_pass pass, char name[65])
+{
+    kas_buf all = {0};
+    kas_buf_printf(
+        &all, "convolution %d.%d|%s|%d %d|%s|%d %d %d, %d %d / %d, %d %d, %d %d, %d, %d, %d %d",
+        KAS_CACHE_FORMAT, FORMAT, cpu ? "cpu" : "cuda", d->dtype, d->tf32,
+        kas_schedule_passes[pass], d->n, d->h, d->w, d->c_in, d->c_out, d->groups, d->kernel_h,
+        d->kernel_w, d->pad_h, d->pad_w, d->stride, kas_conv_dilation(d), d->x_pitch, d->y_pitch);
+    kas_sha256_hex(kas_buf_text(&all), all.size, name);
+    kas_buf_free(&all);
+}
+
+kas_status kas_tuned_map(const char *folder, const char *name, bool *loops)
+{
+    bool found;
+    kas_schedule_file *file = calloc(1, sizeof *file);
+    if (!file)
+        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+    const kas_status status = kas_tuned_read(folder, name, file, &found);
+    if (status == KAS_OK && found) {
+        *loops = file->maps > 0 ? file->map[0].loops : *loops;
+        kas_schedule_file_free(file);
+    }
+    free(file);
+    return status;
+}
+
 kas_status kas_tuned_read(const char *folder, const char *name, kas_schedule_file *out, bool *found)
 {
     char path[4096];

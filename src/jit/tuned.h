@@ -3,7 +3,9 @@
  * A record is named by what it is for: a digest of the launch's text by its default schedule, with
  * dtype and grid. So kernel, shape, images and precision are in the name, programs share records
  * where they have launches in common, and no record is ever taken for another launch. It is a
- * schedule file (schedule_file.h) with one kernel, or with none where nothing beat the default.
+ * schedule file (schedule_file.h) with one kernel, or with none where nothing beat the default. So is
+ * the record of a pass of a convolution, with one map: whether the library computes it or loops of our
+ * own.
  * Steps are checked wherever they are read; a record that has become illegal counts as missing.
  * Other folders include this header. */
 #ifndef KAS_JIT_TUNED_H
@@ -15,6 +17,12 @@
 /* Names the record of a launch. `text`: of its kernel by the default schedule, called "kernel". */
 void kas_tuned_name(bool cpu, kas_dtype dtype, const kas_nest *nest, const char *text,
                     char name[65]);
+
+/* Names the record of a pass of a convolution, by all of which it depends on: its description. What
+ * is found is who computes it, as a map of the file. */
+void kas_tuned_map_name(bool cpu, const kas_conv_desc *desc, kas_conv_pass pass, char name[65]);
+/* Asks the record of a pass: *loops stays where there is none. */
+kas_status kas_tuned_map(const char *folder, const char *name, bool *loops);
 
 /* Reads a record; kas_schedule_file_free frees *out where there was one. A damaged record counts as
  * missing. */

@@ -22,6 +22,22 @@
  * KAS_PICK_REAL read kas_reals. Filling takes the lanes of the tile and how many of them there
  * are. On a GPU there are none of these, and each lane loads what KAS_TILED names last.
  *
+ * Sums of which each term is a run of lanes times a number stay in registers: KAS_SUMS declares
+ * `turns` sums of `lanes` lanes, in vectors of `width` (8 or 16), all 0; KAS_SUMS_LOAD a run, whose
+ * lanes begin at KAS_FIRST_LANE; KAS_SUMS_ADD adds one times x to a turn's sum; KAS_SUMS_KEEP writes
+ * all sums to a KAS_COLUMN_VALUE.
+ *
+ *     KAS_SUMS(q0, 8, 16, 16);
+ *     for (int v = 0; v < 64; v++) {
+ *         const int i = KAS_FIRST_LANE(0);
+ *         KAS_SUMS_LOAD(r0, 16, 16, p1, 16 * v + i);
+ *         KAS_UNROLL
+ *         for (int t = 0; t < 8; t++) {
+ *             KAS_SUMS_ADD(q0, t, 16, 16, r0, p0[64 * t + v]);
+ *         }
+ *     }
+ *     KAS_SUMS_KEEP(s0, q0, 8, 16, 16);
+ *
  * A GPU has boxes instead: arrays of the block that all of its threads fill, neighbours in memory
  * by neighbouring threads, between barriers.
  *
@@ -62,7 +78,15 @@
 #define KAS_COPIED() ((void)0)
 #endif
 #define kas_inside(inside, x) ((inside) ? (x) : 0.0f)
+#define KAS_FIRST_LANE(first) ((first) + (int)threadIdx.x)
+#define KAS_SUMS(name, turns, lanes, width) float name[turns] = {0}
+#define KAS_SUMS_LOAD(name, lanes, width, p, at) const float name = (p)[at]
+#define KAS_SUMS_LOAD_REAL(name, lanes, width, p, at) const float name = kas_value((p)[at])
+#define KAS_SUMS_ADD(name, turn, lanes, width, run, x) name[turn] += (run) * (x)
+#define KAS_SUMS_KEEP(to, name, turns, lanes, width)                                               \
+    KAS_UNROLL for (int kas_k = 0; kas_k < (turns); kas_k++)(to)[kas_k] = name[kas_k]
 #else
+#define KAS_FIRST_LANE(first) (first)
 #define KAS_COPY(to, from) (*(to) = *(from))
 #define KAS_COPIED() ((void)0)
 /* x where a tap of a window lies inside the image, else 0. Without a choice between values: clang
@@ -85,7 +109,6 @@ KAS_FN float kas_inside(int inside, float x)
  * which then does not vectorise. */
 #define KAS_PICKED(name) __asm__ volatile("" : : "r"(name) : "memory")
 
-#if defined(__clang__) || __GNUC__ >= 12
 #define KAS_FLOATS_(n)                                                                             \
     typedef float kas_floats_##n __attribute__((vector_size(4 * n)));                              \
     typedef float kas_floats_at_##n __attribute__((vector_size(4 * n), aligned(4), may_alias));
@@ -95,6 +118,27 @@ KAS_FLOATS_(8)
 KAS_FLOATS_(16)
 KAS_FLOATS_(32)
 KAS_FLOATS_(64)
+#define KAS_SUMS(name, turns, lanes, width)                                                        \
+    KAS_PASTE(kas_floats_, width) name[(turns) * ((lanes) / (width))] = {{0}}
+#define KAS_SUMS_LOAD(name, lanes, width, p, at)                                                   \
+    const KAS_PASTE(kas_floats_at_, width) *name =                                                 \
+        (const KAS_PASTE(kas_floats_at_, width) *)((p) + (at))
+#define KAS_SUMS_LOAD_REAL(name, lanes, width, p, at)                                              \
+    KAS_PASTE(kas_floats_, width) name[(lanes) / (width)];                                         \
+    KAS_LANES (kas_k, lanes)                                                                       \
+    ((float *)name)[kas_k] = kas_value((p)[(at) + kas_k])
+#define KAS_SUMS_ADD(name, turn, lanes, width, run, x)                                             \
+    {                                                                                              \
+        const float kas_x = (x);                                                                   \
+        KAS_UNROLL                                                                                 \
+        for (int kas_k = 0; kas_k < (lanes) / (width); kas_k++)                                    \
+            name[(turn) * ((lanes) / (width)) + kas_k] += run[kas_k] * kas_x;                      \
+    }
+#define KAS_SUMS_KEEP(to, name, turns, lanes, width)                                               \
+    KAS_UNROLL                                                                                     \
+    for (int kas_k = 0; kas_k < (turns) * ((lanes) / (width)); kas_k++)                            \
+    ((KAS_PASTE(kas_floats_at_, width) *)(to))[kas_k] = name[kas_k]
+#if defined(__clang__) || __GNUC__ >= 12
 #define KAS_PICK(to, window, from, ...)                                                            \
     {                                                                                              \
         const KAS_PASTE(kas_floats_, window) kas_all =                                             \

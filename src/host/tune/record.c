@@ -18,11 +18,11 @@ static kas_status read(const char *folder, const char *record, kas_tuned_launch 
     kas_status status = kas_tuned_read(folder, record, file, &launch->known);
     if (status == KAS_OK && launch->known) {
         kas_buf_puts(text, kas_buf_text(&file->text));
-        launch->kept = file->kernels > 0;
+        launch->kept = file->kernels > 0 || (file->maps > 0 && file->map[0].loops);
         launch->ratio = launch->ratio_low = launch->ratio_high = 1;
         sscanf(kas_buf_text(text), figures, &launch->seconds, &launch->ratio, &launch->ratio_low,
                &launch->ratio_high); /* a record that a user wrote may have none */
-        if (launch->kept && !(*steps = strdup(kas_buf_text(text) + file->kernel[0].text)))
+        if (file->kernels > 0 && !(*steps = strdup(kas_buf_text(text) + file->kernel[0].text)))
             status = kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was tuned");
         kas_schedule_file_free(file);
     }

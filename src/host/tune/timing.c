@@ -50,7 +50,8 @@ kas_status kas_tune_stand_make(kas_device *device, const kas_machine *machine,
     out->buffers = program->buffers;
     for (int i = 0; i < program->buffers; i++)
         KAS_TRY(fill(out, &program->buffer[i], &rng, &out->memory[i]));
-    KAS_TRY(make_sweep(out, machine->outer_bytes));
+    if (machine)
+        KAS_TRY(make_sweep(out, machine->outer_bytes));
     return kas_timer_create(device, &out->timer);
 }
 
@@ -110,26 +111,35 @@ static kas_status take_rounds(const kas_tune_stand *stand, kas_plan *const plan[
     return KAS_OK;
 }
 
+kas_status kas_tune_plans_in_turns(const kas_tune_stand *stand, kas_plan *const plan[2], bool cold,
+                                   int rounds, kas_tune_ratio *out)
+{
+    kas_samples seconds[2] = {{0}, {0}}, ratio = {0};
+    const kas_status status = take_rounds(stand, plan, cold, rounds, seconds, &ratio);
+    for (int k = 0; k < 2; k++)
+        out->seconds[k] = kas_samples_quantile(&seconds[k], 0.5);
+    out->low = kas_samples_quantile(&ratio, 0.1);
+    out->ratio = kas_samples_quantile(&ratio, 0.5);
+    out->high = kas_samples_quantile(&ratio, 0.9);
+    for (int k = 0; k < 2; k++)
+        kas_samples_free(&seconds[k]);
+    kas_samples_free(&ratio);
+    return status;
+}
+
 kas_status kas_tune_in_turns(const kas_tune_stand *stand, const kas_tune_version version[2],
                              int repeats, int rounds, kas_tune_ratio *out)
 {
     const int launches = repeats > 0 ? repeats : 1;
     kas_plan *plan[2] = {NULL, NULL};
-    kas_samples seconds[2] = {{0}, {0}}, ratio = {0};
     kas_status status = make_plan(stand, &version[0], launches, &plan[0]);
     if (status == KAS_OK)
         status = make_plan(stand, &version[1], launches, &plan[1]);
     if (status == KAS_OK)
-        status = take_rounds(stand, plan, repeats == 0, rounds, seconds, &ratio);
-    for (int k = 0; k < 2; k++)
-        out->seconds[k] = kas_samples_quantile(&seconds[k], 0.5) / launches;
-    out->low = kas_samples_quantile(&ratio, 0.1);
-    out->ratio = kas_samples_quantile(&ratio, 0.5);
-    out->high = kas_samples_quantile(&ratio, 0.9);
+        status = kas_tune_plans_in_turns(stand, plan, repeats == 0, rounds, out);
     for (int k = 0; k < 2; k++) {
-        kas_samples_free(&seconds[k]);
+        out->seconds[k] /= launches;
         kas_plan_free(plan[k]);
     }
-    kas_samples_free(&ratio);
     return status;
 }

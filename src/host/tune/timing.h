@@ -15,7 +15,8 @@ typedef struct kas_tune_stand {
     kas_plan *sweep; /* reads it, so that the caches hold nothing else */
 } kas_tune_stand;
 
-/* Fills memory for a program's buffers with normal numbers. All versions have the same buffers.
+/* Fills memory for a program's buffers with normal numbers. `machine` NULL: nothing will be timed with
+ * caches swept. All versions have the same buffers.
  * After a failure, too, kas_tune_stand_free frees *out. */
 kas_status kas_tune_stand_make(kas_device *device, const kas_machine *machine,
                                const kas_program *program, uint64_t seed, kas_tune_stand *out);
@@ -37,5 +38,9 @@ typedef struct kas_tune_ratio {
  * launch, which finds nothing there. */
 kas_status kas_tune_in_turns(const kas_tune_stand *stand, const kas_tune_version version[2],
                              int repeats, int rounds, kas_tune_ratio *out);
+
+/* Times two plans in turns. `cold`: with caches swept. */
+kas_status kas_tune_plans_in_turns(const kas_tune_stand *stand, kas_plan *const plan[2], bool cold,
+                                   int rounds, kas_tune_ratio *out);
 
 #endif

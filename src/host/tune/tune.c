@@ -7,6 +7,7 @@
 
 #include "host/core/log.h"
 #include "host/predict/predict.h"
+#include "host/tune/maps.h"
 #include "host/tune/record.h"
 #include "host/tune/timing.h"
 #include "jit/schedule/schedule_file.h"
@@ -49,7 +50,8 @@ typedef struct tuner {
     kas_program *version[VERSIONS];
     kas_module *module;
     kas_tune_stand stand;
-    kas_buf head; /* of schedule files */
+    kas_buf head;             /* of schedule files */
+    kas_schedule_file *plain; /* with the head and the maps, and no kernel */
 } tuner;
 
 static kas_status no_memory(void)
@@ -64,7 +66,7 @@ static kas_status build(const tuner *t, const char *prefix, uint64_t seed, bool 
 {
     const kas_program_options options = {.prefix = prefix,
                                          .unwritten = unwritten,
-                                         .schedule_file = file,
+                                         .schedule_file = file ? file : t->plain,
                                          .schedule_seed = seed,
                                          .list_schedules = true};
     return kas_programs_build_again(t->programs, t->p, &options, out);
@@ -167,7 +169,7 @@ static kas_status make_file(const tuner *t, int v, kas_schedule_file **out)
     *out = calloc(1, sizeof **out);
     if (!*out)
         return no_memory();
-    kas_buf_puts(&text, kas_buf_text(&t->head));
+    kas_buf_puts(&text, kas_buf_text(&t->plain->text));
     for (int i = 0; i < t->out->launches; i++) {
         const search *s = &t->search[i];
         if (s->open && s->trial[v].steps)
@@ -298,6 +300,27 @@ static kas_status confirm(tuner *t, int i)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
+/* Writes the head of schedule files, and finds who computes the maps. */
+static kas_status find_maps(tuner *t, const char *cache_dir)
+{
+    kas_buf text = {0};
+    const kas_program *p = t->programs->program[t->p];
+    kas_buf_printf(&t->head, "layer %s\ndevice %s\nbatch %d\n", p->target.name,
+                   kas_device_get_info(t->device)->kind == KAS_DEVICE_CPU ? "cpu" : "cuda",
+                   p->batch / p->pieces);
+    KAS_TRY(kas_buf_status(&t->head));
+    t->plain = calloc(1, sizeof *t->plain);
+    if (!t->plain)
+        return no_memory();
+    kas_buf_puts(&text, kas_buf_text(&t->head));
+    kas_status status = kas_tune_maps(t->device, cache_dir, t->programs, t->p, t->options,
+                                      kas_buf_text(&t->head), t->out, &text);
+    if (status == KAS_OK)
+        status = kas_schedule_file_parse("maps", kas_buf_text(&text), t->plain);
+    kas_buf_free(&text);
+    return status;
+}
+
 /* Builds the default, and looks up what is known of its launches. A kernel that writes Y and never
  * runs, because every layer has an epilogue, is passed over. */
 static kas_status open_search(tuner *t, bool *any)
@@ -309,9 +332,6 @@ static kas_status open_search(tuner *t, bool *any)
     t->search = calloc((size_t)t->out->launches + 1, sizeof *t->search);
     if (!t->out->launch || !t->search)
         return no_memory();
-    kas_buf_printf(&t->head, "layer %s\ndevice %s\nbatch %d\n", p->target.name,
-                   kas_device_get_info(t->device)->kind == KAS_DEVICE_CPU ? "cpu" : "cuda",
-                   p->batch / p->pieces);
     for (int i = 0; i < t->out->launches; i++) {
         search *s = &t->search[i];
         kas_tuned_launch *launch = &t->out->launch[i];
@@ -328,7 +348,7 @@ static kas_status open_search(tuner *t, bool *any)
         usual->predicted = predict(t, launch_of(p, i)).seconds;
         *any |= s->open;
     }
-    return kas_buf_status(&t->head);
+    return KAS_OK;
 }
 
 static kas_status run_search(tuner *t, const char *cache_dir)
@@ -356,7 +376,7 @@ static kas_status run_search(tuner *t, const char *cache_dir)
 static kas_status make_result(tuner *t)
 {
     kas_buf file = {0};
-    kas_buf_puts(&file, kas_buf_text(&t->head));
+    kas_buf_puts(&file, kas_buf_text(&t->plain->text));
     for (int i = 0; i < t->version[0]->forwards + t->version[0]->backwards; i++) {
         const search *s = &t->search[i];
         const kas_tuned_launch *launch = &t->out->launch[i];
@@ -381,6 +401,7 @@ static void free_tuner(tuner *t)
     for (int v = 0; v < VERSIONS; v++)
         kas_program_free(t->version[v]);
     kas_buf_free(&t->head);
+    free_file(t->plain);
     free(t->search);
 }
 
@@ -396,7 +417,9 @@ kas_status kas_tune(kas_device *device, const kas_machine *machine, const char *
                .out = out};
     bool any = false;
     *out = (kas_tuned){0};
-    kas_status status = open_search(&t, &any);
+    kas_status status = find_maps(&t, cache_dir);
+    if (status == KAS_OK)
+        status = open_search(&t, &any);
     if (status == KAS_OK && any)
         status = run_search(&t, cache_dir);
     if (status == KAS_OK)
@@ -410,6 +433,7 @@ kas_status kas_tune(kas_device *device, const kas_machine *machine, const char *
 void kas_tuned_free(kas_tuned *tuned)
 {
     free(tuned->launch);
+    free(tuned->map);
     free(tuned->file);
     *tuned = (kas_tuned){0};
 }

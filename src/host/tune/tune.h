@@ -1,4 +1,7 @@
-/* Searches schedules of a program's launches on a device.
+/* Searches schedules of a program's launches on a device, and who computes its maps.
+ *
+ * First each pass of a linear map that the library computes is timed as loops of our own (maps.h), with
+ * default schedules. Then the launches of the program that results are searched.
  *
  * Schedules are drawn at random, half of them around the default (jit/schedule/vary.h). The machine
  * model ranks them, for each launch by itself, because launches have schedules of their own. The
@@ -48,6 +51,11 @@ typedef struct kas_tuned_launch {
 typedef struct kas_tuned {
     kas_tuned_launch *launch; /* [launches] of both passes, then epilogues */
     int launches;
+    /* [maps] of passes of linear maps that the library computes: `kept` where loops of our own are
+     * faster. `name` is the node's number and the pass; times are those of all operations that one way
+     * has and the other has not */
+    kas_tuned_launch *map;
+    int maps;
     char *file; /* the schedules that were kept of both passes, as a schedule file */
 } kas_tuned;
 

@@ -94,6 +94,10 @@ static void emit_sum(kas_emitter *e, kas_ex x, kas_ex body, const int *var, int 
     memcpy(acc_text, index_text, sizeof acc_text);
     if (arg_too)
         declare(e, x, acc, acc_text);
+    if (kas_emit_register_sum(e, x, body, var, vars, index)) {
+        e->name[x] = -2 - index;
+        return;
+    }
     open_phase_lanes(e, x, -1);
     const char *set = kas_emit_is_wide(e, x) ? "KAS_EACH(%s = %s;)" : "%s = %s;";
     kas_emit_line(e, set, acc_text, kas_emit_first_value(fn));
@@ -105,6 +109,11 @@ static void emit_sum(kas_emitter *e, kas_ex x, kas_ex body, const int *var, int 
     for (int i = 0; i < outer && e->nest->boxes > 0; i++)
         outer = var[i] == e->nest->boxed ? i : outer;
     const bool ahead = outer > 0 && outer < vars && e->nest->ahead == var[outer - 1];
+    const bool block = tiled && outer == 0; /* other sums of the kernel have tiles, too */
+    if (block) {
+        kas_emit_line(e, "{");
+        e->indent++;
+    }
     kas_emit_open_loops(e, body, var, outer - ahead, false);
     if (ahead) {
         kas_emit_fill_first(e);
@@ -123,6 +132,8 @@ static void emit_sum(kas_emitter *e, kas_ex x, kas_ex body, const int *var, int 
     close_phase_lanes(e, x);
     kas_emit_forget_picks(e);
     kas_emit_close_loops(e, var, vars);
+    if (block)
+        kas_emit_close_block(e);
     if (outer < vars)
         e->filled = false;
     e->name[x] = -2 - index;

@@ -93,6 +93,10 @@ kas_status kas_emit_column(kas_emitter *e);
 /* Emits what x sums up over windows that slide, for all turns of the loop inside the lanes
  * (emit_slide.c). */
 void kas_emit_sliding(kas_emitter *e, kas_ex x);
+/* Emits a CPU's sum x, number `index`, in registers (emit_sums.c); returns false where it is none
+ * that can be. */
+bool kas_emit_register_sum(kas_emitter *e, kas_ex x, kas_ex body, const int *var, int vars,
+                           int index);
 /* Opens the loop of virtual threads inside the lanes. */
 void kas_emit_open_turns(kas_emitter *e);
 /* Returns whether a reduction around the lanes has a value for each virtual thread. */

@@ -173,6 +173,7 @@ typedef struct visit {
     uint64_t outer;  /* mask of the tensor's own variables */
     char *seen;      /* by kas_ex */
     int *readers;    /* by tensor: expressions of wanted tensors that read it */
+    int own;         /* the tensor whose kernel the reader stands in */
     bool counting;   /* whether reads are counted */
     double evals;    /* evaluations of the reader */
     double work;     /* operations of the reader for one element */
@@ -180,6 +181,8 @@ typedef struct visit {
     char *in_reduce; /* by tensor: a reduction reads another element of it at every turn */
     double *walked;  /* by tensor: how many of these elements lie side by side */
     double window;   /* turns of the reader's reductions */
+    int *kernel;     /* by tensor: the one whose kernel its reader stands in */
+    char *alone;     /* by tensor: its kernel has a sum that stands alone */
     bool row;        /* the reader is a sum of a softmax or norm, which may become a row */
 } visit;
 
@@ -209,6 +212,7 @@ static void visit_ex(visit *v, kas_ex e)
         kas_ir_tensor *t = &ir->tensor[node->tensor];
         t->evals += v->evals * times;
         v->readers[node->tensor]++;
+        v->kernel[node->tensor] = v->own;
         if (times > 1)
             v->in_reduce[node->tensor] = 1;
         if (!v->row && times > v->walked[node->tensor] && walks(v, node))
@@ -263,6 +267,8 @@ static kas_status decide(kas_ir *ir, const char *forced, visit *v)
         v->readers[t] = 0;
         v->in_reduce[t] = 0;
         v->walked[t] = 0;
+        v->alone[t] = 0;
+        v->kernel[t] = t;
     }
     for (int i = ir->tensors - 1; i >= 0; i--) {
         const int t = ir->order[i];
@@ -287,10 +293,14 @@ static kas_status decide(kas_ir *ir, const char *forced, visit *v)
         }
         KAS_TRY(visit_tensor(v, t, false, 0));
         const double again = tensor->evals / (double)tensor->elements - 1;
-        tensor->materialised = always_in_memory(tensor) || forced[t] ||
-                               v->work * again > (ir->cpu ? INLINE_BUDGET_CPU : INLINE_BUDGET) ||
-                               (v->long_sum && v->in_reduce[t]) ||
-                               v->window * v->walked[t] >= (ir->cpu ? MANY_READS_CPU : MANY_READS);
+        tensor->materialised =
+            always_in_memory(tensor) || forced[t] ||
+            v->work * again > (ir->cpu ? INLINE_BUDGET_CPU : INLINE_BUDGET) ||
+            (v->long_sum && v->in_reduce[t]) ||
+            v->window * v->walked[t] >= (ir->cpu ? MANY_READS_CPU : MANY_READS) ||
+            (tensor->alone && v->alone[v->kernel[t]]);
+        v->own = tensor->materialised ? t : v->kernel[t];
+        v->alone[v->own] |= tensor->alone;
         const double elements = (double)tensor->elements;
         KAS_TRY(visit_tensor(v, t, true, tensor->materialised ? elements : tensor->evals));
     }
@@ -371,8 +381,11 @@ kas_status kas_fuse(kas_ir *ir)
     v.readers = calloc(tensors, sizeof *v.readers);
     v.in_reduce = calloc(tensors, 1);
     v.walked = calloc(tensors, sizeof *v.walked);
+    v.kernel = calloc(tensors, sizeof *v.kernel);
+    v.alone = calloc(tensors, 1);
     char *forced = calloc(tensors, 1), *leaf = calloc(tensors, 1);
-    if (!v.seen || !v.readers || !v.in_reduce || !v.walked || !forced || !leaf) {
+    if (!v.seen || !v.readers || !v.in_reduce || !v.walked || !v.kernel || !v.alone || !forced ||
+        !leaf) {
         status = kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
         goto done;
     }
@@ -387,6 +400,8 @@ done:
     free(v.readers);
     free(v.in_reduce);
     free(v.walked);
+    free(v.kernel);
+    free(v.alone);
     free(forced);
     free(leaf);
     return status;

@@ -158,6 +158,15 @@ typedef struct kas_operation {
     int x, w, y;
 } kas_operation;
 
+/* A pass of a linear map that a library's convolution can compute, and loops of our own
+ * (lower/fc_loops.c). */
+typedef struct kas_map {
+    int node; /* of the kernel */
+    kas_conv_pass pass;
+    bool loops;
+    char record[65]; /* as an operation's */
+} kas_map;
+
 typedef struct kas_program {
     char prefix[32]; /* every kernel's name starts with it; unique within a compilation */
     int batch;
@@ -171,6 +180,8 @@ typedef struct kas_program {
     int buffers;
     kas_weight *weight;
     int weights;
+    kas_map *map;
+    int maps;
     kas_operation *forward, *backward;
     int forwards, backwards;
     /* written_by: the operation of `forward` in whose place an epilogue's kernel runs */
@@ -226,12 +237,13 @@ typedef struct kas_program_options {
     /* [epilogues] that are wanted; those without a norm are ignored */
     const kas_epilogue *epilogue;
     int epilogues;
-    /* Schedules of some kernels, in place of the default ones (schedule/schedule_file.h); NULL */
+    /* Schedules of some kernels, in place of the default ones, and who computes some maps
+     * (schedule/schedule_file.h); NULL */
     const struct kas_schedule_file *schedule_file;
     bool list_schedules; /* the program gets `schedules`, and launches the names of their records */
     /* Not 0: schedules of the other kernels are drawn at random by this number (schedule/vary.h) */
     uint64_t schedule_seed;
-    /* Folder with tuned schedules of single launches (jit/tuned.h); those of the file come first.
+    /* Folder with tuned schedules of single launches and maps (jit/tuned.h); those of the file come first.
      * NULL: there are none */
     const char *tuned;
 } kas_program_options;

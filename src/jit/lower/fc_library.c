@@ -196,9 +196,22 @@ static int sum_of_shifted(kas_lower *l, int node, int map)
 
 /* ---- value and gradients --------------------------------------------------------------------- */
 
-static int conv_tensor(kas_lower *l, const kas_fc_side *s, int pitch, kas_conv_pass pass,
+/* Returns the result of a pass of the convolution that reads tensors a and b: the library's, or that
+ * of loops of our own. */
+static int conv_tensor(kas_lower *l, int node, const kas_fc_side *s, int pitch, kas_conv_pass pass,
                        const kas_conv_desc *d, int a, int b)
 {
+    bool loops = false;
+    if (kas_fc_loops_fit(d)) {
+        const kas_status status = l->choose(l->chooser, node, pass, d, &loops);
+        if (status != KAS_OK)
+            kas_ir_fail(l->ir, status);
+    }
+    if (loops)
+        return kas_fc_loops(l, s, pitch, pass, d, a, b);
+    const int reads[2] = {a, b};
+    for (int i = 0; i < 2; i++)
+        l->ir->tensor[reads[i]].operand |= l->ir->tensor[reads[i]].kind == KAS_TENSOR_DEF;
     const int tensor = kas_ir_add_tensor(l->ir, KAS_TENSOR_CONV, s->rank, s->size, pitch);
     kas_ir_tensor *t = &l->ir->tensor[tensor];
     t->pass = pass;
@@ -221,13 +234,12 @@ void kas_fc_library(kas_lower *l, int node)
         at[i] = kas_ix_var(ir, ir->tensor[fc->input].var[i]);
     kas_fc_base_index(l, node, at, idx);
     ir->tensor[fc->input].def = kas_lower_read(l, fc->base, idx);
-    ir->tensor[fc->input].operand = true;
     fc->scaled = l->gained && node == kas_lower_last_map(l);
     fc->filter = fc->scaled ? times_gain(l, l->weight_tensor[fc->weight], ir->dtype)
                             : l->weight_tensor[fc->weight];
     if (fc->windows == KAS_FC_MERGED)
         fc->filter = merged_filter(l, node, fc->filter);
-    fc->output = conv_tensor(l, &out, d.y_pitch, KAS_CONV_FORWARD, &d, fc->input, fc->filter);
+    fc->output = conv_tensor(l, node, &out, d.y_pitch, KAS_CONV_FORWARD, &d, fc->input, fc->filter);
     if (fc->windows == KAS_FC_SHIFTED)
         fc->output = sum_of_shifted(l, node, fc->output);
 }
@@ -249,7 +261,6 @@ static int output_gradient(kas_lower *l, int node, const kas_conv_desc *d)
     if (shifted)
         e = inside(l, node, from, e);
     ir->tensor[dy].def = e;
-    ir->tensor[dy].operand = true;
     return dy;
 }
 
@@ -263,11 +274,11 @@ void kas_fc_library_gradient(kas_lower *l, int node)
     kas_ix at[KAS_IR_RANK], idx[KAS_IR_RANK];
     const kas_ir_tensor w = ir->tensor[fc->filter];
     const kas_fc_side ws = {.rank = w.rank, .size = {w.size[0], w.size[1], w.size[2], w.size[3]}};
-    int dw = conv_tensor(l, &ws, 0, KAS_CONV_BACKWARD_WEIGHTS, &d, fc->input, dy);
+    int dw = conv_tensor(l, node, &ws, 0, KAS_CONV_BACKWARD_WEIGHTS, &d, fc->input, dy);
     if (fc->windows == KAS_FC_MERGED)
         dw = own_gradient(l, node, dw);
     l->dweight[fc->weight] = fc->scaled ? times_gain(l, dw, KAS_F32) : dw;
-    const int dx = conv_tensor(l, &in, d.x_pitch, KAS_CONV_BACKWARD_DATA, &d, dy, fc->filter);
+    const int dx = conv_tensor(l, node, &in, d.x_pitch, KAS_CONV_BACKWARD_DATA, &d, dy, fc->filter);
     kas_lower_vars(l, base, idx);
     int q = ir->tensor[l->tensor[base]].var[KAS_DIM_Q];
     const bool widened = in.size[KAS_DIM_Q] != ir->tensor[l->tensor[base]].size[KAS_DIM_Q];

@@ -65,6 +65,11 @@ typedef struct kas_lowered_fc {
     kas_weight_sizes sizes;
 } kas_lowered_fc;
 
+/* Asks who computes a pass of node's convolution: *loops is false where nothing is known, and then
+ * the library does. */
+typedef kas_status kas_choose_loops(void *context, int node, kas_conv_pass pass,
+                                    const kas_conv_desc *desc, bool *loops);
+
 typedef struct kas_lower {
     kas_ir *ir;
     const kas_kernel *kernel;
@@ -72,6 +77,8 @@ typedef struct kas_lower {
     const kas_binding *binding;
     int batch;
     bool training, tf32, gained;
+    kas_choose_loops *choose;
+    void *chooser; /* its context */
     kas_linear_policy linear_policy;
     int x_pitch, y_pitch;
     int rank[KAS_MAX_NODES]; /* rank of the micro-DAG's list [channels..., H, W] */

@@ -38,6 +38,12 @@ void kas_fc_side_index(kas_lower *l, int node, const kas_ix *idx, kas_ix *at);
  * our own; and its contributions to the gradients of operand and weight. */
 void kas_fc_library(kas_lower *l, int node);
 void kas_fc_library_gradient(kas_lower *l, int node);
+/* Whether a convolution's passes can be loops of our own; and the tensor of one, which reads and
+ * writes what the library's would: the dims `side` for pixels, [out][tap][tap][in] for the gradient
+ * of the weights (fc_loops.c). */
+bool kas_fc_loops_fit(const kas_conv_desc *d);
+int kas_fc_loops(kas_lower *l, const kas_fc_side *side, int pitch, kas_conv_pass pass,
+                 const kas_conv_desc *d, int a, int b);
 void kas_fc_direct(kas_lower *l, int node);
 void kas_fc_direct_gradient(kas_lower *l, int node);
 

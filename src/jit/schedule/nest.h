@@ -95,6 +95,9 @@ bool kas_nest_split_loop(kas_ir *ir, const kas_nest *nest, int var, int64_t inne
 
 /* Cuts a loop along which windows slide and runs its turns inside the lanes (slide.c). */
 kas_status kas_nest_slide(kas_ir *ir, kas_nest *nest);
+/* On a CPU, places the lanes and the virtual threads of a kernel whose one long sum is of products of
+ * a run of lanes and a number: its sums then stay in registers (slide.c, emit_sums.c). */
+kas_status kas_nest_keep_sums(kas_ir *ir, kas_nest *nest);
 /* Splits a reduction over several of whose turns a loop's windows step, x[2 * h + k], in parts of as
  * many: then neighbouring turns of the loop share what they load, x[2 * (h + k / 2) + k % 2]. Does
  * nothing where there is none; returns KAS_ILLEGAL where it cannot be split. */

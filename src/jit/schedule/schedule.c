@@ -281,8 +281,8 @@ static int summed_inside(const chains *c, kas_ex e, const kas_ex_node *node)
 {
     double cost = 0;
     int last = -1;
-    if (!c->ir->cpu || c->nest->turned >= 0 || node->fn != KAS_FN_REDUCE_SUM ||
-        kas_ex_visit(c->ir, e, see_cost, &cost) != KAS_OK)
+    if (!c->ir->cpu || c->nest->turned >= 0 || c->nest->keeps_sums ||
+        node->fn != KAS_FN_REDUCE_SUM || kas_ex_visit(c->ir, e, see_cost, &cost) != KAS_OK)
         return -1;
     for (const kas_ex_node *r = kas_ex_get(c->ir, node->a[0]);
          r->kind == KAS_EX_REDUCE && r->fn == node->fn; r = kas_ex_get(c->ir, r->a[0]))
@@ -296,8 +296,10 @@ static void see_chain(void *context, kas_ex e, const kas_ex_node *node)
     if (node->kind != KAS_EX_REDUCE)
         return;
     const int i = kas_masks_index(&c->masks, node->var);
-    c->is_long[i] |= kas_reduce_is_long(c->ir, e);
-    c->in_lanes[i] |= kas_masks_ex(&c->masks, e) >> c->nest->loops || c->nest->inner >= 0;
+    /* virtual threads whose sums stay in registers run around the lanes */
+    c->is_long[i] |= kas_reduce_is_long(c->ir, e) || c->nest->keeps_sums;
+    c->in_lanes[i] |= kas_masks_ex(&c->masks, e) >> c->nest->loops ||
+                      (c->nest->inner >= 0 && !c->nest->keeps_sums);
     c->last[i] = summed_inside(c, e, node);
 }
 
@@ -329,9 +331,11 @@ kas_status kas_nest_place(kas_ir *ir, kas_nest *nest, bool keeps, double work)
         KAS_TRY(kas_nest_place_width(ir, nest));
         return kas_nest_place_loops(ir, nest, 1, -1, 0);
     }
-    KAS_TRY(kas_nest_turn(ir, nest));
-    KAS_TRY(kas_nest_slide(ir, nest));
-    KAS_TRY(kas_nest_place_lanes(ir, nest, keeps));
+    if (!nest->keeps_sums) {
+        KAS_TRY(kas_nest_turn(ir, nest));
+        KAS_TRY(kas_nest_slide(ir, nest));
+        KAS_TRY(kas_nest_place_lanes(ir, nest, keeps));
+    }
     if (!ir->cpu)
         return place_sharing(ir, nest, nest->slides ? 1 : work);
     return kas_nest_place_loops(ir, nest, work, -1, 0);
@@ -347,7 +351,10 @@ static kas_status place_kernel(kas_ir *ir, kas_nest *nest)
         reduce.work = (double)ir->var_size[nest->column];
     if (!nest->row) {
         KAS_TRY(kas_ex_visit(ir, nest->value, see_long, &reduce));
-        KAS_TRY(kas_nest_choose_lane(ir, nest, reduce.found));
+        if (ir->cpu && nest->column < 0)
+            KAS_TRY(kas_nest_keep_sums(ir, nest));
+        if (nest->lane < 0)
+            KAS_TRY(kas_nest_choose_lane(ir, nest, reduce.found));
     }
     KAS_TRY(kas_nest_place(ir, nest, reduce.found, reduce.work));
     return kas_nest_improve(ir, &open, reduce.found, reduce.work, nest);

@@ -86,6 +86,8 @@ typedef struct kas_nest {
     kas_inside inside[KAS_INSIDES];
     double inside_share;
     bool slides; /* `inner` are virtual threads: neighbours whose windows overlap (slide.c) */
+    bool
+        keeps_sums; /* `inner` are virtual threads whose sums stay in a CPU's registers (slide.c) */
     /* The steps that made the nest what it is. Loop or reduction `id` is variable var_of[id]. The
      * first `opened` are its loops before any step, the next ones, up to `bases`, its reductions */
     kas_schedule schedule;
@@ -142,6 +144,11 @@ bool kas_atom_has_lane(const kas_ir *ir, const kas_atom *atom, int lane);
  * are unrolled first, and neighbours share what they load in unrolled turns. `var`: the reductions
  * of `body`, outermost first. */
 void kas_nest_order_taps(const kas_ir *ir, const kas_nest *nest, kas_ex body, int *var, int vars);
+
+/* Returns whether the body of a sum is the product of a load whose lanes lie side by side, alike for
+ * all virtual threads, and of one that is a number to the lanes. */
+bool kas_nest_product(const kas_ir *ir, const kas_nest *nest, kas_ex body, kas_ex *run,
+                      kas_ex *number);
 
 /* Returns how many loads at an index a thread makes for one turn of the taps along which windows do
  * not slide, and how many taps there are along which they do; 1 where no windows slide. */

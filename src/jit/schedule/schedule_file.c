@@ -63,6 +63,42 @@ static kas_status add_kernel(const reader *r, const char *rest, kas_schedule_fil
     return KAS_OK;
 }
 
+const char *const kas_schedule_passes[3] = {"forward", "data", "weights"};
+
+int kas_schedule_file_find_map(const kas_schedule_file *file, int node, kas_conv_pass pass)
+{
+    for (int m = 0; m < file->maps; m++)
+        if (file->map[m].node == node && file->map[m].pass == pass)
+            return m;
+    return -1;
+}
+
+static kas_status add_map(const reader *r, kas_schedule_file *out)
+{
+    int32_t node;
+    int pass = 0;
+    if (r->words != 4 || out->kernels > 0 || out->maps == KAS_SCHEDULE_MAPS)
+        return bad(
+            r, r->word[0],
+            "at most 256 maps are expected in front of the first kernel, with three words: a "
+            "node's number, its pass, and library or loops");
+    KAS_TRY(read_number(r, r->word[1], &node));
+    while (pass < 3 && strcmp(kas_schedule_passes[pass], r->word[2]) != 0)
+        pass++;
+    if (pass == 3)
+        return bad(r, r->word[2], "forward, data or weights is expected");
+    const bool loops = strcmp(r->word[3], "loops") == 0;
+    if (!loops && strcmp(r->word[3], "library") != 0)
+        return bad(r, r->word[3], "library or loops is expected");
+    if (kas_schedule_file_find_map(out, node, (kas_conv_pass)pass) >= 0)
+        return bad(r, r->word[1], "a map's pass that does not stand above already is expected");
+    out->map[out->maps].node = node;
+    out->map[out->maps].line = r->line;
+    out->map[out->maps].pass = (kas_conv_pass)pass;
+    out->map[out->maps++].loops = loops;
+    return KAS_OK;
+}
+
 /* Reads a line in front of the first kernel. */
 static kas_status read_head(const reader *r, kas_schedule_file *out)
 {
@@ -73,7 +109,7 @@ static kas_status read_head(const reader *r, kas_schedule_file *out)
         return KAS_OK;
     }
     if (strcmp(r->word[0], "device") != 0)
-        return bad(r, r->word[0], "layer, device, batch or kernel is expected");
+        return bad(r, r->word[0], "layer, device, batch, map or kernel is expected");
     out->cpu = strcmp(r->word[1], "cpu") == 0;
     return out->cpu || strcmp(r->word[1], "cuda") == 0
                ? KAS_OK
@@ -88,6 +124,10 @@ static kas_status parse(kas_schedule_file *out)
         const bool is_kernel = r.words > 0 && strcmp(r.word[0], "kernel") == 0;
         if (r.words == 0 || (out->kernels > 0 && !is_kernel))
             continue;
+        if (strcmp(r.word[0], "map") == 0) {
+            KAS_TRY(add_map(&r, out));
+            continue;
+        }
         if (r.words != 2)
             return bad(&r, r.word[0], "layer, device, batch or kernel and one word are expected");
         KAS_TRY(is_kernel ? add_kernel(&r, text, out) : read_head(&r, out));

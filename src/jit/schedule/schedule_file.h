@@ -4,6 +4,8 @@
  *     layer layer1.0.conv1          what the program is for: the loops' sizes follow from these
  *     device cpu
  *     batch 2
+ *     map 3 forward loops           who computes a pass (forward, data, weights) of the map at node
+ *                                   3 of the kernel: loops of our own, or the library
  *     kernel f0                     the first kernel of the forward pass; b0: of the backward pass;
  *     fuse n h                      e0: of the epilogues
  *     ...                           steps (sequence_text.h)
@@ -14,15 +16,22 @@
 #define KAS_JIT_SCHEDULE_SCHEDULE_FILE_H
 
 #include "host/core/buf.h"
+#include "host/device/device.h"
 #include "jit/schedule/schedule.h"
 
-enum { KAS_SCHEDULE_KERNELS = 256 };
+enum { KAS_SCHEDULE_KERNELS = 256, KAS_SCHEDULE_MAPS = 256 };
 
 typedef struct kas_schedule_file {
     const char *path;
     char layer[128];
     bool cpu;
     int batch;
+    int maps;
+    struct {
+        int node, line;
+        kas_conv_pass pass;
+        bool loops;
+    } map[KAS_SCHEDULE_MAPS];
     int kernels;
     struct {
         char name[16];
@@ -39,6 +48,10 @@ kas_status kas_schedule_file_read(const char *path, kas_schedule_file *out);
 kas_status kas_schedule_file_parse(const char *path, const char *text, kas_schedule_file *out);
 void kas_schedule_file_free(kas_schedule_file *file);
 
+/* Names of a convolution's passes, in the order of kas_conv_pass. */
+extern const char *const kas_schedule_passes[3];
+/* Returns the number of a map's pass in the file, or -1. */
+int kas_schedule_file_find_map(const kas_schedule_file *file, int node, kas_conv_pass pass);
 /* Returns the number of a kernel in the file, or -1. */
 int kas_schedule_file_find(const kas_schedule_file *file, const char *kernel);
 /* Reads the schedule of kernel number k for a nest that is open. Returns KAS_BAD_INPUT, or

@@ -16,7 +16,12 @@ enum {
     MOST_TURNS = 8,
     SUMS = 64,             /* registers for the sums of a thread */
     LEAST_THREADS = 16384, /* of a launch, which keep a large GPU's memory busy */
-    MOST_LANES_CPU = 512
+    MOST_LANES_CPU = 512,
+    /* Of a CPU: lanes of a register, registers for sums, and turns inside the lanes (steps.c) */
+    REGISTER_LANES = 16,
+    REGISTER_SUMS = 24,
+    MOST_SUM_TURNS = 16,
+    LEAST_TERMS = 8 /* of a sum that is kept there */
 };
 
 /* Most of the loads that may be left over: for less a longer text does not pay. */
@@ -229,6 +234,130 @@ static kas_status find(const kas_ir *ir, search *s, int *loop, int64_t *turns)
     return KAS_OK;
 }
 
+/* ---- sums in registers ----------------------------------------------------------------------- */
+
+bool kas_nest_product(const kas_ir *ir, const kas_nest *nest, kas_ex body, kas_ex *run,
+                      kas_ex *number)
+{
+    const kas_ex_node *product = kas_ex_get(ir, body);
+    if (product->kind != KAS_EX_BINARY || product->fn != KAS_FN_MUL || nest->lane < 0)
+        return false;
+    for (int i = 0; i < 2; i++) {
+        const kas_ex_node *a = kas_ex_get(ir, product->a[i]),
+                          *b = kas_ex_get(ir, product->a[1 - i]);
+        int64_t apart;
+        *run = product->a[i];
+        *number = product->a[1 - i];
+        if (a->kind == KAS_EX_LOAD && b->kind == KAS_EX_LOAD &&
+            kas_ix_coeff(ir, a->ix, nest->lane, &apart) && apart == 1 &&
+            !kas_ix_has_var(ir, b->ix, nest->lane) &&
+            (nest->inner < 0 || !kas_ix_has_var(ir, a->ix, nest->inner)))
+            return true;
+    }
+    return false;
+}
+
+/* The one sum of a kernel that is long. */
+typedef struct lone_sum {
+    const kas_ir *ir;
+    kas_ex body; /* -1: there is none; -2: there are more */
+    bool is_long;
+} lone_sum;
+
+static void see_sum(void *context, kas_ex e, const kas_ex_node *node)
+{
+    lone_sum *s = context;
+    if (node->kind != KAS_EX_REDUCE)
+        return;
+    const kas_ex_node *inside = kas_ex_get(s->ir, node->a[0]);
+    s->is_long |= kas_reduce_length(s->ir, e) >= LEAST_TERMS;
+    if (node->fn != KAS_FN_REDUCE_SUM)
+        s->body = -2;
+    else if (inside->kind != KAS_EX_REDUCE)
+        s->body = s->body == -1 ? node->a[0] : -2;
+}
+
+static int64_t divisor_within(int64_t size, int64_t most)
+{
+    int64_t d = size < most ? size : most;
+    while (d > 1 && size % d)
+        d--;
+    return d;
+}
+
+/* How the sums of a kernel lie in registers. */
+typedef struct sums {
+    double gain; /* multiply-adds for each load */
+    int lane, loop;
+    int64_t lanes, turns;
+} sums;
+
+/* Looks for the loop whose turns are virtual threads, and how many of them with so many lanes:
+ * sums in registers, with as few loads for each multiply-add as these allow. */
+static void choose_turns(const kas_ir *ir, const kas_nest *nest, kas_ex run, kas_ex number,
+                         int64_t lanes, sums *best)
+{
+    const int64_t vectors = (lanes + REGISTER_LANES - 1) / REGISTER_LANES,
+                  most = REGISTER_SUMS / vectors;
+    for (int i = 0; i < nest->loops; i++) {
+        const int var = nest->loop[i];
+        const int64_t turns =
+            divisor_within(ir->var_size[var], most < MOST_SUM_TURNS ? most : MOST_SUM_TURNS);
+        const double gain = (double)(lanes * turns) / (double)(vectors + turns);
+        if (var == nest->lane || turns < 2 || gain < best->gain ||
+            kas_ix_has_var(ir, kas_ex_get(ir, run)->ix, var) ||
+            !kas_ix_has_var(ir, kas_ex_get(ir, number)->ix, var))
+            continue;
+        *best = (sums){gain, nest->lane, var, lanes, turns};
+    }
+}
+
+/* Looks at all numbers of lanes of a block that are whole vectors. */
+static void choose_sums(const kas_ir *ir, const kas_nest *nest, kas_ex run, kas_ex number,
+                        sums *best)
+{
+    enum { STEP = REGISTER_LANES / 2 };
+    const int64_t extent = ir->var_size[nest->lane];
+    for (int64_t lanes = STEP; lanes <= extent && lanes <= 4 * REGISTER_LANES; lanes += STEP)
+        if (extent % lanes == 0 && (lanes == STEP || lanes % REGISTER_LANES == 0))
+            choose_turns(ir, nest, run, number, lanes, best);
+}
+
+static kas_status run_turns(kas_ir *ir, kas_nest *nest, int loop, int64_t turns)
+{
+    if (turns < ir->var_size[loop]) {
+        kas_nest cut;
+        if (!kas_nest_split_loop(ir, nest, loop, turns, &cut))
+            return ir->status;
+        *nest = cut;
+        loop = ir->vars - 1; /* the inner loop is the last variable that was made */
+    }
+    return kas_nest_step_on(ir, nest, KAS_STEP_VTHREAD, loop, 0);
+}
+
+kas_status kas_nest_keep_sums(kas_ir *ir, kas_nest *nest)
+{
+    lone_sum s = {.ir = ir, .body = -1};
+    sums best = {.loop = -1};
+    KAS_TRY(kas_ex_visit(ir, nest->value, see_sum, &s));
+    for (int i = 0; i < nest->loops && s.body >= 0 && s.is_long; i++) {
+        kas_nest trial = *nest;
+        kas_ex run, number;
+        trial.lane = nest->loop[i];
+        if (kas_nest_product(ir, &trial, s.body, &run, &number))
+            choose_sums(ir, &trial, run, number, &best);
+    }
+    if (best.loop < 0)
+        return KAS_OK;
+    KAS_TRY(kas_nest_step_on(ir, nest, KAS_STEP_LANE, best.lane, 0));
+    KAS_TRY(run_turns(ir, nest, best.loop, best.turns));
+    nest->keeps_sums = true;
+    return best.lanes == ir->var_size[best.lane]
+               ? KAS_OK
+               : kas_nest_step(ir, nest,
+                               (kas_step){.kind = KAS_STEP_LANES, .n = (int32_t)best.lanes});
+}
+
 kas_status kas_nest_slide(kas_ir *ir, kas_nest *nest)
 {
     search s = {.nest = nest};
@@ -241,12 +370,5 @@ kas_status kas_nest_slide(kas_ir *ir, kas_nest *nest)
     kas_masks_free(&s.masks);
     if (status != KAS_OK || loop < 0)
         return status;
-    if (turns < ir->var_size[loop]) {
-        kas_nest cut;
-        if (!kas_nest_split_loop(ir, nest, loop, turns, &cut))
-            return ir->status;
-        *nest = cut;
-        loop = ir->vars - 1; /* the inner loop is the last variable that was made */
-    }
-    return kas_nest_step_on(ir, nest, KAS_STEP_VTHREAD, loop, 0);
+    return run_turns(ir, nest, loop, turns);
 }

@@ -91,27 +91,46 @@ static const char doc[] =
 
 /* ---- results --------------------------------------------------------------------------------- */
 
+static void put_line(const kas_tuned_launch *l, const char *layer, const char *what, kas_buf *out)
+{
+    kas_line_begin(out);
+    kas_line_text(out, "kind", "tuned");
+    kas_line_text(out, "layer", layer);
+    kas_line_text(out, what, l->name);
+    kas_line_number(out, "seconds", l->seconds);
+    kas_line_number(out, "ratio", l->ratio);
+    kas_line_number(out, "ratio_low", l->ratio_low);
+    kas_line_number(out, "ratio_high", l->ratio_high);
+    kas_line_int(out, "tried", l->tried);
+    kas_line_bool(out, "known", l->known);
+    kas_line_bool(out, "kept", l->kept);
+    kas_line_end(out);
+}
+
 static kas_status print_json(const kas_tuned *t, const char *layer)
 {
     kas_buf out = {0};
-    for (int i = 0; i < t->launches; i++) {
-        const kas_tuned_launch *l = &t->launch[i];
-        if (!l->name[0]) /* a library's convolution */
-            continue;
-        kas_line_begin(&out);
-        kas_line_text(&out, "kind", "tuned");
-        kas_line_text(&out, "layer", layer);
-        kas_line_text(&out, "kernel", l->name);
-        kas_line_number(&out, "seconds", l->seconds);
-        kas_line_number(&out, "ratio", l->ratio);
-        kas_line_number(&out, "ratio_low", l->ratio_low);
-        kas_line_number(&out, "ratio_high", l->ratio_high);
-        kas_line_int(&out, "tried", l->tried);
-        kas_line_bool(&out, "known", l->known);
-        kas_line_bool(&out, "kept", l->kept);
-        kas_line_end(&out);
-    }
+    for (int i = 0; i < t->maps; i++)
+        put_line(&t->map[i], layer, "map", &out);
+    for (int i = 0; i < t->launches; i++)
+        if (t->launch[i].name[0]) /* no library's convolution */
+            put_line(&t->launch[i], layer, "kernel", &out);
     return kas_print_buf(&out);
+}
+
+static void put_row(kas_table *table, const kas_tuned_launch *l, const char *before,
+                    const char *kept, const char *usual)
+{
+    char human[32];
+    kas_table_cell(table, "%s%s", before, l->name);
+    kas_table_cell(table, "%s", kas_human_seconds(l->seconds, human));
+    if (l->known)
+        kas_table_cell(table, "known");
+    else
+        kas_table_cell(table, "%d", l->tried);
+    kas_table_cell(table, "%.2f", l->ratio);
+    kas_table_cell(table, "%.2f to %.2f", l->ratio_low, l->ratio_high);
+    kas_table_cell(table, "%s", l->kept ? kept : usual);
 }
 
 static kas_status print_text(const kas_tuned *t, const char *layer)
@@ -121,23 +140,16 @@ static kas_status print_text(const kas_tuned *t, const char *layer)
         {"tuned / default", KAS_RIGHT}, {"8 of 10 turns", KAS_RIGHT}, {"", KAS_LEFT}};
     kas_table *table = kas_table_create(columns, sizeof columns / sizeof *columns);
     kas_buf out = {0};
-    char human[32];
     double before = 0, after = 0;
+    for (int i = 0; i < t->maps; i++)
+        put_row(table, &t->map[i], "map ", "loops", "library stays");
     for (int i = 0; i < t->launches; i++) {
         const kas_tuned_launch *l = &t->launch[i];
         if (!l->name[0]) /* a library's convolution */
             continue;
         before += l->seconds;
         after += l->seconds * (l->kept ? l->ratio : 1);
-        kas_table_cell(table, "%s", l->name);
-        kas_table_cell(table, "%s", kas_human_seconds(l->seconds, human));
-        if (l->known)
-            kas_table_cell(table, "known");
-        else
-            kas_table_cell(table, "%d", l->tried);
-        kas_table_cell(table, "%.2f", l->ratio);
-        kas_table_cell(table, "%.2f to %.2f", l->ratio_low, l->ratio_high);
-        kas_table_cell(table, "%s", l->kept ? "kept" : "default stays");
+        put_row(table, l, "", "kept", "default stays");
     }
     kas_status status = kas_table_write(table, &out);
     kas_table_free(table);

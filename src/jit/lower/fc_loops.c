@@ -1,0 +1,236 @@
+/* The passes of a library's convolution as loops of our own, on the same tensors and weights.
+ *
+ * Windows are read from a copy of the operand with zeros around the image, so that no load has a
+ * guard. The lanes lie along the channels of a group that the weights or the gradient have side by
+ * side: outputs in the forward pass, whose weights are copied with outputs last, and inputs in both
+ * gradients, which read and write the library's order of weights. Then every term of a sum is a run
+ * of lanes times one number. */
+#include <string.h>
+
+#include "jit/lower/lower_fc.h"
+
+/* What a pass reads pixels of: a copy with zeros around, [n][h][w][group][channel], or the tensor
+ * itself. */
+typedef struct source {
+    int tensor;
+    bool padded;
+    int64_t channels; /* of a group */
+} source;
+
+/* A pixel, a group and a channel of it. */
+typedef struct place {
+    kas_ix pixel[KAS_DIM_Q], group, channel;
+} place;
+
+static int64_t result_of(const kas_conv_desc *d)
+{
+    return d->c_out / d->groups;
+}
+
+static kas_ex read_tensor(kas_lower *l, int tensor, int64_t channels, const place *at)
+{
+    kas_ir *ir = l->ir;
+    const kas_ir_tensor t = ir->tensor[tensor];
+    kas_ix idx[KAS_IR_RANK];
+    memcpy(idx, at->pixel, sizeof at->pixel);
+    const kas_ix flat = kas_ix_add(ir, kas_ix_scale(ir, at->group, channels), at->channel);
+    kas_ix_unflatten(ir, flat, t.rank - KAS_DIM_Q, t.size + KAS_DIM_Q, idx + KAS_DIM_Q);
+    return kas_ex_read(ir, tensor, idx);
+}
+
+static kas_ex read_source(kas_lower *l, const source *s, const place *at)
+{
+    const kas_ix idx[] = {at->pixel[KAS_DIM_N], at->pixel[KAS_DIM_H], at->pixel[KAS_DIM_W],
+                          at->group, at->channel};
+    return s->padded ? kas_ex_read(l->ir, s->tensor, idx)
+                     : read_tensor(l, s->tensor, s->channels, at);
+}
+
+/* Makes a tensor of pixels [n][h][w][group][channel], and the place of an element over its
+ * variables. It has memory of its own where `pitch` is 0. */
+static int make_pixels(kas_lower *l, const int64_t size[5], int pitch, place *at)
+{
+    const int tensor = kas_ir_add_tensor(l->ir, KAS_TENSOR_DEF, 5, size, pitch);
+    const int *var = l->ir->tensor[tensor].var;
+    for (int i = 0; i < KAS_DIM_Q; i++)
+        at->pixel[i] = kas_ix_var(l->ir, var[i]);
+    at->group = kas_ix_var(l->ir, var[3]);
+    at->channel = kas_ix_var(l->ir, var[4]);
+    return tensor;
+}
+
+/* Returns what a pass reads of a tensor, with so many zeros around the image on each side. */
+static source source_of(kas_lower *l, const kas_conv_desc *d, int tensor, int64_t channels,
+                        const int pad[2])
+{
+    kas_ir *ir = l->ir;
+    const int64_t sides[2] = {d->h, d->w};
+    const int64_t size[5] = {d->n, d->h + 2 * pad[0], d->w + 2 * pad[1], d->groups, channels};
+    place at;
+    kas_ix from[2];
+    if (pad[0] + pad[1] == 0) {
+        ir->tensor[tensor].operand = true;
+        return (source){tensor, false, channels};
+    }
+    const source s = {make_pixels(l, size, 0, &at), true, channels};
+    for (int i = 0; i < 2; i++) {
+        kas_ix *pixel = &at.pixel[KAS_DIM_H + i];
+        from[i] = kas_ix_add(ir, *pixel, kas_ix_const(ir, -pad[i]));
+        *pixel = kas_ix_clamp(ir, from[i], 0, sides[i] - 1);
+    }
+    kas_ex e = read_tensor(l, tensor, channels, &at);
+    for (int i = 1; i >= 0; i--)
+        e = kas_ex_guard(ir, from[i], 0, sides[i] - 1, e);
+    ir->tensor[s.tensor].def = e;
+    return s;
+}
+
+/* Moves a place of a result to the pixel that a tap reads. */
+static void move(kas_lower *l, const kas_conv_desc *d, const kas_ix tap[2], place *at)
+{
+    for (int i = 0; i < 2; i++)
+        at->pixel[KAS_DIM_H + i] = kas_ix_add(l->ir, at->pixel[KAS_DIM_H + i],
+                                              kas_ix_scale(l->ir, tap[i], kas_conv_dilation(d)));
+}
+
+/* Makes variables to sum over; those of size 1 are none. */
+static void make_vars(kas_lower *l, int count, const int64_t *size, int *var, kas_ix *ix)
+{
+    for (int i = 0; i < count; i++) {
+        var[i] = size[i] > 1 ? kas_ir_var(l->ir, size[i]) : -1;
+        ix[i] = kas_ix_var(l->ir, var[i]);
+    }
+}
+
+static kas_ex sum(kas_lower *l, int count, const int *var, kas_ex e)
+{
+    for (int i = count - 1; i >= 0; i--)
+        e = kas_ex_reduce(l->ir, KAS_FN_REDUCE_SUM, var[i], e);
+    return e;
+}
+
+static kas_ix output_of(kas_lower *l, const kas_conv_desc *d, kas_ix group, kas_ix out)
+{
+    return kas_ix_add(l->ir, kas_ix_scale(l->ir, group, result_of(d)), out);
+}
+
+/* Reads weights, whose elements lie as [out][tap][tap][in]. */
+static kas_ex read_weights(kas_lower *l, const kas_conv_desc *d, int filter, const kas_ix at[4])
+{
+    const kas_ir_tensor w = l->ir->tensor[filter];
+    const int64_t size[4] = {d->c_out, d->kernel_h, d->kernel_w, d->c_in / d->groups};
+    kas_ix idx[KAS_IR_RANK];
+    kas_ix_unflatten(l->ir, kas_ix_flatten(l->ir, 4, size, at), w.rank, w.size, idx);
+    return kas_ex_read(l->ir, filter, idx);
+}
+
+/* Returns the weights with outputs last: [group][channel][tap][tap][out]. */
+static int outputs_last(kas_lower *l, const kas_conv_desc *d, int filter)
+{
+    kas_ir *ir = l->ir;
+    const int64_t size[5] = {d->groups, d->c_in / d->groups, d->kernel_h, d->kernel_w,
+                             result_of(d)};
+    const int last = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, 5, size, 0);
+    kas_ix ix[5];
+    for (int i = 0; i < 5; i++)
+        ix[i] = kas_ix_var(ir, ir->tensor[last].var[i]);
+    const kas_ix at[4] = {output_of(l, d, ix[0], ix[4]), ix[2], ix[3], ix[1]};
+    const kas_ex e = read_weights(l, d, filter, at);
+    ir->tensor[last].def = e;
+    return last;
+}
+
+/* ---- the passes ------------------------------------------------------------------------------ */
+
+/* Returns the tensor of pixels of y or, where `data`, of the gradient of x. */
+static int sum_of_windows(kas_lower *l, const kas_conv_desc *d, bool data, int from, int filter)
+{
+    kas_ir *ir = l->ir;
+    const int64_t in = d->c_in / d->groups, out = result_of(d);
+    const int reach[2] = {(d->kernel_h - 1) * kas_conv_dilation(d),
+                          (d->kernel_w - 1) * kas_conv_dilation(d)};
+    const int pad[2] = {data ? reach[0] - d->pad_h : d->pad_h,
+                        data ? reach[1] - d->pad_w : d->pad_w};
+    const source s = source_of(l, d, from, data ? out : in, pad);
+    const int64_t size[5] = {d->n, d->h, d->w, d->groups, data ? in : out};
+    const int64_t terms[3] = {data ? out : in, d->kernel_h, d->kernel_w};
+    place at;
+    int var[3];
+    kas_ix ix[3];
+    const int result = make_pixels(l, size, kas_lower_pitch(l, d->groups * (data ? in : out)), &at);
+    const kas_ix lane = at.channel;
+    make_vars(l, 3, terms, var, ix);
+    move(l, d, ix + 1, &at);
+    at.channel = ix[0];
+    const kas_ix back[2] = {
+        kas_ix_add(ir, kas_ix_const(ir, d->kernel_h - 1), kas_ix_scale(ir, ix[1], -1)),
+        kas_ix_add(ir, kas_ix_const(ir, d->kernel_w - 1), kas_ix_scale(ir, ix[2], -1))};
+    const kas_ix forward[5] = {at.group, ix[0], ix[1], ix[2], lane};
+    const kas_ix backward[4] = {output_of(l, d, at.group, ix[0]), back[0], back[1], lane};
+    const kas_ex weight = data ? read_weights(l, d, filter, backward)
+                               : kas_ex_read(ir, outputs_last(l, d, filter), forward);
+    const kas_ex e = kas_ex_binary(ir, KAS_FN_MUL, read_source(l, &s, &at), weight);
+    const kas_ex total = sum(l, 3, var, e);
+    ir->tensor[result].def = total;
+    ir->tensor[result].alone = ir->cpu;
+    return result;
+}
+
+/* Returns the gradient of the weights, with the dims of `side`, in the library's order. */
+static int weight_gradient(kas_lower *l, const kas_fc_side *side, const kas_conv_desc *d, int x,
+                           int dy)
+{
+    kas_ir *ir = l->ir;
+    const int64_t in = d->c_in / d->groups, out = result_of(d);
+    const int pad[2] = {d->pad_h, d->pad_w};
+    const source s = source_of(l, d, x, in, pad), t = {dy, false, out};
+    const int64_t size[4] = {d->c_out, d->kernel_h, d->kernel_w, in};
+    const int64_t terms[3] = {d->n, d->h, d->w};
+    const int dw = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, side->rank, side->size, 0);
+    place read, of;
+    kas_ix own[KAS_IR_RANK], at[4];
+    int var[3];
+    for (int i = 0; i < side->rank; i++)
+        own[i] = kas_ix_var(ir, ir->tensor[dw].var[i]);
+    kas_ix_unflatten(ir, kas_ix_flatten(ir, side->rank, side->size, own), 4, size, at);
+    make_vars(l, 3, terms, var, of.pixel);
+    of.group = kas_ix_div(ir, at[0], out);
+    of.channel = kas_ix_mod(ir, at[0], out);
+    read = of;
+    read.channel = at[3];
+    move(l, d, at + 1, &read);
+    ir->tensor[dy].operand = true;
+    const kas_ex e =
+        kas_ex_binary(ir, KAS_FN_MUL, read_source(l, &t, &of), read_source(l, &s, &read));
+    const kas_ex total =
+        ir->cpu ? sum(l, 3, var, e) : kas_lower_sum(l, side->rank, ir->tensor[dw].var, 3, var, e);
+    ir->tensor[dw].def = total;
+    return dw;
+}
+
+bool kas_fc_loops_fit(const kas_conv_desc *d)
+{
+    return d->stride == 1 && kas_conv_out_h(d) == d->h && kas_conv_out_w(d) == d->w;
+}
+
+int kas_fc_loops(kas_lower *l, const kas_fc_side *side, int pitch, kas_conv_pass pass,
+                 const kas_conv_desc *d, int a, int b)
+{
+    kas_ir *ir = l->ir;
+    const bool data = pass == KAS_CONV_BACKWARD_DATA;
+    if (pass == KAS_CONV_BACKWARD_WEIGHTS)
+        return weight_gradient(l, side, d, a, b);
+    const int pixels = sum_of_windows(l, d, data, a, b);
+    const int result = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, side->rank, side->size, pitch);
+    const int64_t channels = (data ? d->c_in : d->c_out) / d->groups;
+    kas_ix idx[KAS_IR_RANK];
+    for (int i = 0; i < side->rank; i++)
+        idx[i] = kas_ix_var(ir, ir->tensor[result].var[i]);
+    const kas_ix flat =
+        kas_ix_flatten(ir, side->rank - KAS_DIM_Q, side->size + KAS_DIM_Q, idx + KAS_DIM_Q);
+    const kas_ix at[5] = {idx[0], idx[1], idx[2], kas_ix_div(ir, flat, channels),
+                          kas_ix_mod(ir, flat, channels)};
+    const kas_ex e = kas_ex_read(ir, pixels, at);
+    ir->tensor[result].def = e;
+    return result;
+}
