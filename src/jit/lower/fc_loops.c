@@ -10,11 +10,12 @@
 #include "jit/lower/lower_fc.h"
 
 /* What a pass reads pixels of: a copy with zeros around, [n][h][w][group][channel], or the tensor
- * itself. */
+ * itself, with `pad` zeros around. */
 typedef struct source {
     int tensor;
     bool padded;
     int64_t channels; /* of a group */
+    int pad[2];
 } source;
 
 /* A pixel, a group and a channel of it. */
@@ -25,6 +26,13 @@ typedef struct place {
 static int64_t result_of(const kas_conv_desc *d)
 {
     return d->c_out / d->groups;
+}
+
+/* Returns whether each channel is a group. Then lanes lie along the groups, terms are products of two
+ * runs, and sums are short: windows are read where they are, and weights with their taps first. */
+static bool is_depthwise(const kas_conv_desc *d)
+{
+    return d->c_in == d->groups && d->c_out == d->groups;
 }
 
 static kas_ex read_tensor(kas_lower *l, int tensor, int64_t channels, const place *at)
@@ -38,12 +46,28 @@ static kas_ex read_tensor(kas_lower *l, int tensor, int64_t channels, const plac
     return kas_ex_read(ir, tensor, idx);
 }
 
-static kas_ex read_source(kas_lower *l, const source *s, const place *at)
+/* Reads a tensor whose pixels lie `pad` pixels behind those of the place; 0 where there are none. */
+static kas_ex read_inside(kas_lower *l, const kas_conv_desc *d, const source *s, place at)
+{
+    kas_ir *ir = l->ir;
+    const int64_t sides[2] = {d->h, d->w};
+    kas_ix from[2];
+    for (int i = 0; i < 2; i++) {
+        kas_ix *pixel = &at.pixel[KAS_DIM_H + i];
+        from[i] = kas_ix_add(ir, *pixel, kas_ix_const(ir, -s->pad[i]));
+        *pixel = kas_ix_clamp(ir, from[i], 0, sides[i] - 1);
+    }
+    kas_ex e = read_tensor(l, s->tensor, s->channels, &at);
+    for (int i = 1; i >= 0; i--)
+        e = kas_ex_guard(ir, from[i], 0, sides[i] - 1, e);
+    return e;
+}
+
+static kas_ex read_source(kas_lower *l, const kas_conv_desc *d, const source *s, const place *at)
 {
     const kas_ix idx[] = {at->pixel[KAS_DIM_N], at->pixel[KAS_DIM_H], at->pixel[KAS_DIM_W],
                           at->group, at->channel};
-    return s->padded ? kas_ex_read(l->ir, s->tensor, idx)
-                     : read_tensor(l, s->tensor, s->channels, at);
+    return s->padded ? kas_ex_read(l->ir, s->tensor, idx) : read_inside(l, d, s, *at);
 }
 
 /* Makes a tensor of pixels [n][h][w][group][channel], and the place of an element over its
@@ -64,23 +88,17 @@ static source source_of(kas_lower *l, const kas_conv_desc *d, int tensor, int64_
                         const int pad[2])
 {
     kas_ir *ir = l->ir;
-    const int64_t sides[2] = {d->h, d->w};
     const int64_t size[5] = {d->n, d->h + 2 * pad[0], d->w + 2 * pad[1], d->groups, channels};
+    const source own = {tensor, false, channels, {pad[0], pad[1]}};
     place at;
-    kas_ix from[2];
     if (pad[0] + pad[1] == 0) {
         ir->tensor[tensor].operand = true;
-        return (source){tensor, false, channels};
+        return own;
     }
-    const source s = {make_pixels(l, size, 0, &at), true, channels};
-    for (int i = 0; i < 2; i++) {
-        kas_ix *pixel = &at.pixel[KAS_DIM_H + i];
-        from[i] = kas_ix_add(ir, *pixel, kas_ix_const(ir, -pad[i]));
-        *pixel = kas_ix_clamp(ir, from[i], 0, sides[i] - 1);
-    }
-    kas_ex e = read_tensor(l, tensor, channels, &at);
-    for (int i = 1; i >= 0; i--)
-        e = kas_ex_guard(ir, from[i], 0, sides[i] - 1, e);
+    if (is_depthwise(d))
+        return own;
+    const source s = {make_pixels(l, size, 0, &at), true, channels, {0}};
+    const kas_ex e = read_inside(l, d, &own, at);
     ir->tensor[s.tensor].def = e;
     return s;
 }
@@ -140,6 +158,19 @@ static int outputs_last(kas_lower *l, const kas_conv_desc *d, int filter)
     return last;
 }
 
+/* Returns the weights of a depthwise convolution with taps first: [tap][tap][group]. */
+static int taps_first(kas_lower *l, const kas_conv_desc *d, int filter)
+{
+    const int64_t size[3] = {d->kernel_h, d->kernel_w, d->groups};
+    const int first = kas_ir_add_tensor(l->ir, KAS_TENSOR_DEF, 3, size, 0);
+    const int *var = l->ir->tensor[first].var;
+    const kas_ix at[4] = {kas_ix_var(l->ir, var[2]), kas_ix_var(l->ir, var[0]),
+                          kas_ix_var(l->ir, var[1]), 0};
+    const kas_ex e = read_weights(l, d, filter, at);
+    l->ir->tensor[first].def = e;
+    return first;
+}
+
 /* ---- the passes ------------------------------------------------------------------------------ */
 
 /* Returns the tensor of pixels of y or, where `data`, of the gradient of x. */
@@ -167,32 +198,27 @@ static int sum_of_windows(kas_lower *l, const kas_conv_desc *d, bool data, int f
         kas_ix_add(ir, kas_ix_const(ir, d->kernel_w - 1), kas_ix_scale(ir, ix[2], -1))};
     const kas_ix forward[5] = {at.group, ix[0], ix[1], ix[2], lane};
     const kas_ix backward[4] = {output_of(l, d, at.group, ix[0]), back[0], back[1], lane};
-    const kas_ex weight = data ? read_weights(l, d, filter, backward)
-                               : kas_ex_read(ir, outputs_last(l, d, filter), forward);
-    const kas_ex e = kas_ex_binary(ir, KAS_FN_MUL, read_source(l, &s, &at), weight);
+    const kas_ix taps[3] = {data ? back[0] : ix[1], data ? back[1] : ix[2], at.group};
+    const kas_ex weight = is_depthwise(d) ? kas_ex_read(ir, taps_first(l, d, filter), taps)
+                          : data          ? read_weights(l, d, filter, backward)
+                                          : kas_ex_read(ir, outputs_last(l, d, filter), forward);
+    const kas_ex e = kas_ex_binary(ir, KAS_FN_MUL, read_source(l, d, &s, &at), weight);
     const kas_ex total = sum(l, 3, var, e);
     ir->tensor[result].def = total;
-    ir->tensor[result].alone = ir->cpu;
+    ir->tensor[result].alone = ir->cpu && !is_depthwise(d);
     return result;
 }
 
-/* Returns the gradient of the weights, with the dims of `side`, in the library's order. */
-static int weight_gradient(kas_lower *l, const kas_fc_side *side, const kas_conv_desc *d, int x,
-                           int dy)
+/* Sums over all pixels for one weight, [out][tap][tap][in], of a tensor with these variables. */
+static kas_ex sum_of_pixels(kas_lower *l, const kas_conv_desc *d, int x, int dy, const kas_ix at[4],
+                            int rank, const int *own)
 {
     kas_ir *ir = l->ir;
-    const int64_t in = d->c_in / d->groups, out = result_of(d);
+    const int64_t in = d->c_in / d->groups, out = result_of(d), terms[3] = {d->n, d->h, d->w};
     const int pad[2] = {d->pad_h, d->pad_w};
-    const source s = source_of(l, d, x, in, pad), t = {dy, false, out};
-    const int64_t size[4] = {d->c_out, d->kernel_h, d->kernel_w, in};
-    const int64_t terms[3] = {d->n, d->h, d->w};
-    const int dw = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, side->rank, side->size, 0);
+    const source s = source_of(l, d, x, in, pad), t = {dy, false, out, {0}};
     place read, of;
-    kas_ix own[KAS_IR_RANK], at[4];
     int var[3];
-    for (int i = 0; i < side->rank; i++)
-        own[i] = kas_ix_var(ir, ir->tensor[dw].var[i]);
-    kas_ix_unflatten(ir, kas_ix_flatten(ir, side->rank, side->size, own), 4, size, at);
     make_vars(l, 3, terms, var, of.pixel);
     of.group = kas_ix_div(ir, at[0], out);
     of.channel = kas_ix_mod(ir, at[0], out);
@@ -201,10 +227,39 @@ static int weight_gradient(kas_lower *l, const kas_fc_side *side, const kas_conv
     move(l, d, at + 1, &read);
     ir->tensor[dy].operand = true;
     const kas_ex e =
-        kas_ex_binary(ir, KAS_FN_MUL, read_source(l, &t, &of), read_source(l, &s, &read));
-    const kas_ex total =
-        ir->cpu ? sum(l, 3, var, e) : kas_lower_sum(l, side->rank, ir->tensor[dw].var, 3, var, e);
-    ir->tensor[dw].def = total;
+        kas_ex_binary(ir, KAS_FN_MUL, read_source(l, d, &t, &of), read_source(l, d, &s, &read));
+    return ir->cpu && !is_depthwise(d) ? sum(l, 3, var, e) : kas_lower_sum(l, rank, own, 3, var, e);
+}
+
+/* Returns the gradient of the weights, with the dims of `side`, in the library's order. */
+static int weight_gradient(kas_lower *l, const kas_fc_side *side, const kas_conv_desc *d, int x,
+                           int dy)
+{
+    kas_ir *ir = l->ir;
+    const int64_t size[4] = {d->c_out, d->kernel_h, d->kernel_w, d->c_in / d->groups},
+                  first_size[3] = {d->kernel_h, d->kernel_w, d->groups};
+    const int dw = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, side->rank, side->size, 0);
+    kas_ix own[KAS_IR_RANK], at[4];
+    for (int i = 0; i < side->rank; i++)
+        own[i] = kas_ix_var(ir, ir->tensor[dw].var[i]);
+    kas_ix_unflatten(ir, kas_ix_flatten(ir, side->rank, side->size, own), 4, size, at);
+    kas_ex e;
+    if (is_depthwise(d)) {
+        const int first = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, 3, first_size, 0);
+        const int *var = ir->tensor[first].var;
+        const kas_ix of[4] = {kas_ix_var(ir, var[2]), kas_ix_var(ir, var[0]),
+                              kas_ix_var(ir, var[1]), 0},
+                     taps[3] = {at[1], at[2], at[0]};
+        const int vars[3] = {var[0], var[1], var[2]}; /* the list of tensors may move */
+        const kas_ex total = sum_of_pixels(l, d, x, dy, of, 3, vars);
+        ir->tensor[first].def = total;
+        e = kas_ex_read(ir, first, taps);
+    } else {
+        int vars[KAS_IR_RANK];
+        memcpy(vars, ir->tensor[dw].var, sizeof vars);
+        e = sum_of_pixels(l, d, x, dy, at, side->rank, vars);
+    }
+    ir->tensor[dw].def = e;
     return dw;
 }
 
