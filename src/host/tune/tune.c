@@ -255,10 +255,21 @@ static kas_status time_beside(const tuner *t, int v, int i, bool cold, int round
     return KAS_OK;
 }
 
+/* Returns the version of a launch that is predicted to be fastest. */
+static int predicted_best(const search *s)
+{
+    int best = 0;
+    for (int v = 1; v < VERSIONS; v++)
+        if (s->trial[v].steps && s->trial[v].predicted < s->trial[best].predicted)
+            best = v;
+    return best;
+}
+
 /* Finds the fastest version of a launch. */
 static kas_status time_versions(tuner *t, int i)
 {
     search *s = &t->search[i];
+    const int predicted = predicted_best(s);
     for (int v = 1; v < VERSIONS; v++) {
         kas_tune_ratio r;
         bool sound;
@@ -267,6 +278,8 @@ static kas_status time_versions(tuner *t, int i)
         KAS_TRY(time_beside(t, v, i, false, FIRST_ROUNDS, &r, &sound));
         t->out->launch[i].tried++;
         t->out->launch[i].seconds = r.seconds[0];
+        if (v == predicted)
+            t->out->launch[i].choice = r.ratio;
         if (!sound || r.ratio >= s->ratio)
             continue;
         s->ratio = r.ratio;
@@ -345,7 +358,10 @@ static kas_status open_search(tuner *t, bool *any)
         s->ratio = 1;
         if (s->open)
             usual->steps = steps_of(p, launch->name);
-        usual->predicted = predict(t, launch_of(p, i)).seconds;
+        const kas_estimate e = predict(t, launch_of(p, i));
+        usual->predicted = e.seconds;
+        launch->floor = e.floor;
+        launch->choice = 1;
         *any |= s->open;
     }
     return KAS_OK;

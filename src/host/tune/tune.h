@@ -39,10 +39,13 @@ typedef struct kas_tune_options {
 
 /* What became of a launch. Seconds and ratio (tuned by default) are those of the second timing,
  * with data in the caches; where nothing beat the default in the first one, there is no second and
- * the ratio is 1. */
+ * the ratio is 1. `choice` is of the first timing: what the schedule takes that the machine model
+ * alone would choose, by the default; 1 where that is the default, or the launch was known. */
 typedef struct kas_tuned_launch {
     char name[16];                       /* of its kernel: f0, b3, ... */
     double seconds;                      /* by default */
+    double floor;                        /* seconds that bytes and multiply-adds take at least */
+    double choice;
     double ratio, ratio_low, ratio_high; /* median, 10th and 90th percentile */
     int tried;                           /* schedules that were timed; 0: it was known */
     bool kept, known;

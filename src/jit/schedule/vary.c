@@ -70,6 +70,8 @@ static kas_status change_loops(varying *v)
         const kas_step_kind kind = (kas_step_kind)(KAS_STEP_SPLIT + kas_rng_below(v->rng, 3));
         if (a < 0)
             return KAS_OK;
+        if (a == b && kind != KAS_STEP_SPLIT)
+            continue;
         KAS_TRY(try_step(v, kind, a, b, divisor(v, size_of(v, a), 64), &taken));
     }
     return v->ir->status;

@@ -98,6 +98,10 @@ static void put_line(const kas_tuned_launch *l, const char *layer, const char *w
     kas_line_text(out, "layer", layer);
     kas_line_text(out, what, l->name);
     kas_line_number(out, "seconds", l->seconds);
+    if (strcmp(what, "kernel") == 0) {
+        kas_line_number(out, "floor", l->floor);
+        kas_line_number(out, "choice", l->choice);
+    }
     kas_line_number(out, "ratio", l->ratio);
     kas_line_number(out, "ratio_low", l->ratio_low);
     kas_line_number(out, "ratio_high", l->ratio_high);
