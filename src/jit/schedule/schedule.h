@@ -85,7 +85,7 @@ typedef struct kas_nest {
     int insides;
     kas_inside inside[KAS_INSIDES];
     double inside_share;
-    bool slides; /* `inner` are virtual threads: neighbours whose windows overlap (slide.c) */
+    bool slides;     /* `inner` are virtual threads: neighbours whose windows overlap (slide.c) */
     bool keeps_sums; /* they are there for sums that stay in a CPU's registers (slide.c) */
     /* The steps that made the nest what it is. Loop or reduction `id` is variable var_of[id]. The
      * first `opened` are its loops before any step, the next ones, up to `bases`, its reductions */
