@@ -42,9 +42,9 @@ typedef struct kas_tune_options {
  * the ratio is 1. `choice` is of the first timing: what the schedule takes that the machine model
  * alone would choose, by the default; 1 where that is the default, or the launch was known. */
 typedef struct kas_tuned_launch {
-    char name[16];                       /* of its kernel: f0, b3, ... */
-    double seconds;                      /* by default */
-    double floor;                        /* seconds that bytes and multiply-adds take at least */
+    char name[16];  /* of its kernel: f0, b3, ... */
+    double seconds; /* by default */
+    double floor;   /* seconds that bytes and multiply-adds take at least */
     double choice;
     double ratio, ratio_low, ratio_high; /* median, 10th and 90th percentile */
     int tried;                           /* schedules that were timed; 0: it was known */
