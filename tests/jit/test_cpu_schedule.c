@@ -69,12 +69,25 @@ static void build_groups(kas_kernel *k)
     kas_build_along(k, KAS_OP_SCALE, kas_build_broadcast(k, KAS_OP_MUL, some, x), 0, 1);
 }
 
+/* The taps of a pixel and channel lie side by side, the channels apart: 5 and 25 of them. */
+static void build_taps(kas_kernel *k)
+{
+    const int taps = kas_build_unfold_window(k, kas_build_input(k), KAS_AXIS_W, 5, 3);
+    kas_build_fold(k, KAS_OP_FOLD_MAX, kas_build_elementwise(k, KAS_OP_SIGMOID, taps), 1);
+}
+
+static void build_windows(kas_kernel *k)
+{
+    const int taps = kas_build_unfold_window(k, kas_build_input(k), HW, 5, 1);
+    kas_build_fc(k, kas_build_elementwise(k, KAS_OP_SIGMOID, taps), false, "C");
+}
+
 typedef void build_kernel(kas_kernel *k);
 static build_kernel *const kernels[] = {build_softmax, build_product,  build_involution,
                                         build_skinny,  build_averages, build_rows,
-                                        build_weights};
-static const char *const names[] = {"softmax",  "product", "involution", "skinny",
-                                    "averages", "rows",    "weights"};
+                                        build_weights, build_taps,     build_windows};
+static const char *const names[] = {"softmax", "product", "involution", "skinny", "averages",
+                                    "rows",    "weights", "taps",       "windows"};
 
 static void test_agreement(void **state)
 {
@@ -128,7 +141,9 @@ static void test_text(void **state)
                  {build_skinny, "} else {"},
                  {build_averages, "KAS_TILE(pick0, 1, 80)"},
                  {build_rows, "\n    KAS_TILE(pick0"}, /* in front of the rows */
-                 {build_weights, "KAS_TILED(pick0"}};
+                 {build_weights, "KAS_TILED(pick0"},
+                 {build_taps, "KAS_TILE_STORE(spill, 5, 16, 16, "},
+                 {build_windows, "KAS_TILE_STORE(spill, 25, 16, 16, "}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         kas_program *cpu = program_of(cases[i].build, KAS_LINEAR_CPU),
                     *gpu = program_of(cases[i].build, KAS_LINEAR_GPU);

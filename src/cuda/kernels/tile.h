@@ -11,6 +11,16 @@
  *         }
  *     }
  *
+ * What lanes write apart, but side by side from one turn to the next, goes through a tile as well:
+ *
+ *     KAS_TILE(spill, 8, 64);                           room for a multiple of 8 turns
+ *     for (int v = 0; v < 5; v++) {
+ *         KAS_THREADS (i, 64) {
+ *             KAS_TILE_PUT(spill, 64 * v + i, p1[5 * i + v], value);
+ *         }
+ *     }
+ *     KAS_TILE_STORE(spill, 5, 64, 64, p1, 5);          p1[5 * i + t] is turn t of lane i
+ *
  * Lanes that read a few neighbouring elements in an order of their own pick them from a vector, a
  * few lanes at a time:
  *
@@ -56,6 +66,10 @@
 #define KAS_TILE(name, turns, lanes) ((void)0)
 #define KAS_TILE_FILL(name, turns, lanes, count, from, stride) ((void)0)
 #define KAS_TILE_FILL_REAL(name, turns, lanes, count, from, stride) ((void)0)
+#define KAS_TILE_PUT(name, at, place, value) ((place) = (value))
+#define KAS_TILE_PUT_REAL(name, at, place, value) ((place) = kas_real_of(value))
+#define KAS_TILE_STORE(name, turns, lanes, count, to, stride) ((void)0)
+#define KAS_TILE_STORE_REAL(name, turns, lanes, count, to, stride) ((void)0)
 #define KAS_PICK(to, window, from, ...) /* blocks on a CPU, so no semicolon follows */
 #define KAS_PICK_REAL(to, window, from, ...)
 #define KAS_PICKED(name) ((void)0)
@@ -104,6 +118,12 @@ KAS_FN float kas_inside(int inside, float x)
 #define KAS_TILE_FILL_REAL(name, turns, lanes, count, from, stride)                                \
     KAS_PASTE(kas_tile_fill_, KAS_DTYPE)(name, from, stride, turns, lanes, count)
 #define KAS_TILED(name, at, load) name[at]
+#define KAS_TILE_PUT(name, at, place, value) (name[at] = (value))
+#define KAS_TILE_PUT_REAL(name, at, place, value) (name[at] = (value))
+#define KAS_TILE_STORE(name, turns, lanes, count, to, stride)                                      \
+    kas_tile_store(name, to, stride, turns, lanes, count)
+#define KAS_TILE_STORE_REAL(name, turns, lanes, count, to, stride)                                 \
+    KAS_PASTE(kas_tile_store_, KAS_DTYPE)(name, to, stride, turns, lanes, count)
 #define KAS_FILL(r, c, rows, cols, threads) KAS_RANGE_(r, 0, rows) KAS_LANES (c, cols)
 /* Without it clang carries the first lanes' elements past the memory into the loop over the lanes,
  * which then does not vectorise. */
@@ -236,6 +256,47 @@ static __attribute__((noinline, unused)) void kas_tile_fill_0(float *KAS_RESTRIC
     }
 }
 
+/* `turns` is a constant, so that the copies of the last ones are a few instructions. */
+KAS_FN void kas_tile_store(const float *KAS_RESTRICT from, float *KAS_RESTRICT to, kas_i64 stride,
+                           const int turns, int lanes, int count)
+{
+    const int whole = turns / 8 * 8, rest = turns - whole;
+    float line[64];
+    int i = 0;
+    KAS_AS_IT_IS
+    for (; i + 8 <= count; i += 8) {
+        KAS_AS_IT_IS
+        for (int t = 0; t < whole; t += 8)
+            kas_transpose_8(to + i * stride + t, stride, from + t * lanes + i, lanes);
+        if (rest) {
+            kas_transpose_8(line, 8, from + whole * lanes + i, lanes);
+            for (int k = 0; k < 8; k++)
+                __builtin_memcpy(to + (i + k) * stride + whole, line + 8 * k,
+                                 sizeof *to * (unsigned)rest);
+        }
+    }
+    KAS_AS_IT_IS
+    for (; i < count; i++) {
+        KAS_AS_IT_IS
+        for (int t = 0; t < turns; t++)
+            to[i * stride + t] = from[t * lanes + i];
+    }
+}
+#define kas_tile_store_0 kas_tile_store
+#define KAS_TILE_STORE_HALVES_(n, half, of)                                                        \
+    static __attribute__((noinline, unused)) void kas_tile_store_##n(                              \
+        const float *KAS_RESTRICT from, half *KAS_RESTRICT to, kas_i64 stride, int turns,          \
+        int lanes, int count)                                                                      \
+    {                                                                                              \
+        float line[KAS_TILE_TURNS];                                                                \
+        for (int i = 0; i < count; i++) {                                                          \
+            for (int t = 0; t < turns; t++)                                                        \
+                line[t] = from[t * lanes + i];                                                     \
+            for (int t = 0; t < turns; t++)                                                        \
+                to[i * stride + t] = of(line[t]);                                                  \
+        }                                                                                          \
+    }
+
 /* Elements of 16 bits become floats eight lanes at a time. */
 #define KAS_TILE_HALVES_(n, half, value)                                                           \
     static __attribute__((noinline, unused)) void kas_tile_fill_##n(                               \
@@ -254,6 +315,8 @@ static __attribute__((noinline, unused)) void kas_tile_fill_0(float *KAS_RESTRIC
 #define KAS_TILE_TURNS 64 /* most of a tile */
 KAS_TILE_HALVES_(1, kas_bf16, kas_bf16_value)
 KAS_TILE_HALVES_(2, kas_f16, kas_f16_value)
+KAS_TILE_STORE_HALVES_(1, kas_bf16, kas_bf16_of)
+KAS_TILE_STORE_HALVES_(2, kas_f16, kas_f16_of)
 #endif
 
 #endif

@@ -274,6 +274,8 @@ static void emit_head(kas_emitter *e, const char *name)
         if (n->rows == n->turned)
             kas_emit_fill_tiles(e);
         kas_emit_row_picks(e);
+        if (n->spill.turns > 0 && n->rows == n->spill.var)
+            kas_emit_open_spill(e);
         open_rows(e);
     }
 }
@@ -299,6 +301,12 @@ void kas_emit_store(kas_emitter *e)
     const int target = e->args - 1;
     int whole = e->name[n->value];
     kas_emit_start(e);
+    if (n->spill.turns > 0) {
+        kas_emit_put_spill(e);
+        kas_emit_put_value(e, n->value);
+        kas_buf_puts(e->out, ");\n");
+        return;
+    }
     if (wide && (whole < 0 || !kas_emit_is_wide(e, n->value))) {
         whole = e->temps++;
         kas_buf_printf(e->out, "KAS_WIDE_VALUE(t%d, ", whole);
@@ -323,6 +331,9 @@ void kas_emit_store(kas_emitter *e)
 static void emit_lanes(kas_emitter *e)
 {
     const kas_nest *n = e->nest;
+    const bool spills = n->spill.turns > 0 && n->spill.var == n->inner;
+    if (spills)
+        kas_emit_open_spill(e);
     if (n->tiles_within)
         kas_emit_fill_tiles(e);
     if (n->inner >= 0) /* it is open inside the lanes only */
@@ -340,6 +351,8 @@ static void emit_lanes(kas_emitter *e)
     kas_emit_store(e);
     for (int i = (n->inner >= 0) + (n->factored >= 0); i >= 0; i--)
         kas_emit_close_block(e);
+    if (spills)
+        kas_emit_spill(e);
     kas_emit_forget_picks(e);
 }
 
@@ -383,7 +396,11 @@ static kas_status emit_body(kas_emitter *e)
         emit_lanes_inside(e);
     else
         emit_lanes(e);
-    for (int i = 0; i < n->serials + (n->rows >= 0); i++)
+    if (n->rows >= 0)
+        kas_emit_close_block(e);
+    if (n->spill.turns > 0 && n->spill.var == n->rows)
+        kas_emit_spill(e);
+    for (int i = 0; i < n->serials; i++)
         kas_emit_close_block(e);
     kas_buf_puts(e->out, "}\n\n");
     return KAS_OK;

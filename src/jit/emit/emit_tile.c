@@ -49,6 +49,50 @@ void kas_emit_fill_tiles(kas_emitter *e)
     }
 }
 
+/* ---- a tile that is written ------------------------------------------------------------------ */
+
+void kas_emit_open_spill(kas_emitter *e)
+{
+    enum { AT_ONCE = 8 }; /* turns that are transposed together */
+    const kas_nest *n = e->nest;
+    kas_emit_line(e, "KAS_TILE(spill, %lld, %lld);",
+                  (long long)((n->spill.turns + AT_ONCE - 1) / AT_ONCE * AT_ONCE),
+                  (long long)n->lanes);
+}
+
+void kas_emit_put_spill(kas_emitter *e)
+{
+    const kas_nest *n = e->nest;
+    const bool real = kas_emit_is_real(e, n->tensor);
+    const bool part = n->spill.var == n->rows && n->block_rows < e->ir->var_size[n->rows];
+    kas_buf_printf(e->out, "KAS_TILE_PUT%s(spill, %lld * %sv%d%s + i, p%d[", real ? "_REAL" : "",
+                   (long long)n->lanes, part ? "(" : "", kas_emit_var_name(e, n->spill.var),
+                   part ? " - row)" : "", e->args - 1);
+    kas_emit_put_ix(e, n->store);
+    kas_buf_puts(e->out, "], ");
+}
+
+void kas_emit_spill(kas_emitter *e)
+{
+    const kas_nest *n = e->nest;
+    const long long lanes = (long long)n->lanes, stride = (long long)n->spill.stride;
+    const int64_t extent = e->ir->var_size[n->lane];
+    kas_emit_start(e);
+    kas_buf_printf(e->out, "KAS_TILE_STORE%s(spill, %lld, %lld, ",
+                   kas_emit_is_real(e, n->tensor) ? "_REAL" : "", (long long)n->spill.turns, lanes);
+    if (extent % lanes)
+        kas_buf_puts(e->out, "count, ");
+    else
+        kas_buf_printf(e->out, "%lld, ", lanes);
+    kas_buf_printf(e->out, "p%d + (", e->args - 1);
+    kas_emit_put_ix(e, n->spill.base);
+    if (extent > lanes)
+        kas_buf_printf(e->out, " + %lld%s * first", stride, n->wide ? "LL" : "");
+    if (n->spill.var == n->rows && n->block_rows < e->ir->var_size[n->rows])
+        kas_buf_puts(e->out, " + row");
+    kas_buf_printf(e->out, "), %lld);\n", stride);
+}
+
 /* ---- picks ----------------------------------------------------------------------------------- */
 
 enum { MOST_PICKED = 2048 }; /* elements that the lanes pick of a load: they stay in L1 */

@@ -66,6 +66,11 @@ void kas_emit_store(kas_emitter *e);
 /* Declares the tiles of the kernel and fills them, before the loop along which they are read or, if
  * that stands inside the lanes, before the lanes (emit_tile.c). */
 void kas_emit_fill_tiles(kas_emitter *e);
+/* Declares the tile through which the kernel writes, where it has one; copies it to memory; writes
+ * what stands in front of the value that a lane puts into it. */
+void kas_emit_open_spill(kas_emitter *e);
+void kas_emit_spill(kas_emitter *e);
+void kas_emit_put_spill(kas_emitter *e);
 /* Declares the arrays of shared memory and fills them, between barriers (emit_box.c). */
 void kas_emit_fill_boxes(kas_emitter *e);
 /* The same for arrays that are filled ahead: for the first turn of the loop around them, and within

@@ -220,13 +220,13 @@ static bool is_walked(const counter *c, kas_ix ix)
     return false;
 }
 
-/* Returns whether lanes find their values in a tile. */
+/* Returns whether lanes find their values in a tile, or write to one. */
 static bool is_tiled(const counter *c, kas_ix ix)
 {
     for (int i = 0; i < c->nest->tiles; i++)
         if (kas_ex_get(c->ir, c->nest->tile[i].load)->ix == ix)
             return true;
-    return false;
+    return c->nest->spill.turns > 0 && c->nest->store == ix;
 }
 
 /* Returns what a gather costs beside one of values in as many sectors as there are lanes. */

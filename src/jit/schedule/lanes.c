@@ -12,7 +12,7 @@
  *     contiguous                             1
  *     2 to 4 apart, a loop inside between    1.25
  *     picked, on a CPU (picks.c)             2
- *     read as a tile, on a CPU (tiles.c)     4
+ *     read or written as a tile (tiles.c)    4, on a CPU
  *     anything else                          2 to 8; on the CPU, a gather: 6 to 8
  *     lanes a page and more apart            3 times that: every lane is a miss in L1 and TLB,
  *                                            and strides of powers of two share a set
@@ -259,8 +259,12 @@ kas_status kas_nest_each_lane(kas_ir *ir, const kas_nest *nest, bool keeps, kas_
 {
     kas_nest trial = *nest;
     for (int i = nest->loops - 1; i >= 0; i--)
-        if (nest->loop[i] != nest->column)
+        if (nest->loop[i] != nest->column) {
+            kas_nest merged;
             KAS_TRY(look_at(ir, *nest, nest->loop[i], keeps, see, context));
+            if (kas_nest_merge_taps(ir, nest, nest->loop[i], &merged))
+                KAS_TRY(look_at(ir, merged, nest->loop[i], keeps, see, context));
+        }
     while (trial.loops > 1 && ir->var_size[trial.loop[trial.loops - 1]] < LONG_ENOUGH) {
         kas_nest merged;
         if (!kas_nest_merge_pair(ir, &trial, trial.loops - 2, &merged))

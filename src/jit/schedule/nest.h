@@ -77,6 +77,12 @@ kas_status kas_nest_find_turned(const kas_ir *ir, kas_nest *nest);
 kas_status kas_nest_turn(kas_ir *ir, kas_nest *nest);
 /* Lists the loads that have a tile along the turned variable; there may be none. */
 kas_status kas_nest_list_tiles(kas_ir *ir, kas_nest *nest);
+/* Writes to `to` the nest with two short loops, along which what a lane writes lies side by side, as
+ * one. Returns false where there are none. */
+bool kas_nest_merge_taps(kas_ir *ir, const kas_nest *nest, int lane, kas_nest *to);
+/* Finds the tile through which the kernel writes, along the turned loop or the one inside the lanes;
+ * there may be none. */
+void kas_nest_find_spill(kas_ir *ir, kas_nest *nest);
 /* Lists the loads that a GPU's block reads from shared memory, where a tile has all turns of
  * reduction `loop`, which runs around the lanes, or what all rows of the block read (-1); there may
  * be none (boxes.c). All loops of the nest have their place. */

@@ -166,7 +166,7 @@ kas_status kas_nest_place_lanes(kas_ir *ir, kas_nest *nest, bool keeps)
 {
     const int64_t extent = nest->lane < 0 ? 1 : ir->var_size[nest->lane];
     int64_t most = keeps ? LANES_KEPT : LANES;
-    int64_t tile_bytes = 0;
+    int64_t tile_bytes = 4 * nest->spill.turns;
     for (int i = 0; i < nest->tiles; i++)
         tile_bytes += 4 * nest->tile[i].turns;
     while (most > LANES_LEAST && (double)most * nest->lane_bytes > L1_BYTES)

@@ -31,6 +31,14 @@ typedef struct kas_tile {
     kas_ix turn; /* where tiles are read inside the lanes: the number of the turn */
 } kas_tile;
 
+/* A tile through which what lanes write apart goes to memory (tiles.c). */
+typedef struct kas_spill {
+    int var;        /* its turns: the turned loop, or the one inside the lanes */
+    int64_t turns;  /* 0: there is none */
+    int64_t stride; /* elements from one lane to the next */
+    kas_ix base;    /* flat address of the first lane's first turn */
+} kas_spill;
+
 /* What the lanes of a GPU's block read by one load, as an array in shared memory (boxes.c). */
 typedef struct kas_shared_box {
     kas_ex load;
@@ -81,6 +89,7 @@ typedef struct kas_nest {
     bool tiles_within; /* the turned loop stands inside the lanes */
     int tiles;
     kas_tile tile[KAS_TILES];
+    kas_spill spill;
     /* Where all of these hold, the lanes need no guards; the share of pixels where they do */
     int insides;
     kas_inside inside[KAS_INSIDES];

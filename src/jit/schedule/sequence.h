@@ -46,7 +46,8 @@
  *     vthread L        Virtual threads: L's turns run in one thread, statement by statement for all
  *                      turns, with a sum for each in registers. L must carry no dependence.
  *     stage L n        What lanes read apart but side by side along L is first copied to a tile of
- *                      n turns (tiles.c). L may be a reduction. Legal because the kernel does not
+ *                      n turns (tiles.c), and what they write so goes through one. L may be a
+ *                      reduction, which writes nothing. Legal because the kernel does not
  *                      write what it reads. On a GPU it is what lanes read apart, copied to shared
  *                      memory (boxes.c): in front of the rows of a block (L are the rows and n all
  *                      of its turns there, or the lanes where a block has no rows), or in front of

@@ -73,14 +73,16 @@ kas_status kas_nest_stage(kas_ir *ir, kas_nest *nest, kas_step step)
             "a tile has at most 64 turns, which divide the loop's; of a reduction it has "
             "all");
     const kas_status status = kas_nest_list_tiles(ir, nest);
-    if (status == KAS_OK && nest->tiles > 0)
+    kas_nest_find_spill(ir, nest);
+    const bool spills = nest->spill.turns > 0 && nest->spill.var != nest->inner;
+    if (status == KAS_OK && (nest->tiles > 0 || spills))
         return KAS_OK;
     *nest = open;
     return status != KAS_OK
                ? status
                : kas_nest_refuse(ir, nest, step,
                                  "no load lies apart from lane to lane and side by side along "
-                                 "this loop");
+                                 "this loop, and no result does");
 }
 
 /* ---- prefetch -------------------------------------------------------------------------------- */

@@ -530,7 +530,7 @@ static kas_status check_complete(const kas_ir *ir, const kas_nest *nest)
     if (kas_nest_place_in(nest, nest->turned) >= 0 && nest->rows != nest->turned)
         return unplaced(ir, nest, "the loop along which tiles are read must be rows; loop ",
                         kas_nest_id_of(nest, nest->turned));
-    int64_t tile_bytes = 0;
+    int64_t tile_bytes = 4 * nest->lanes * nest->spill.turns;
     for (int i = 0; i < nest->tiles; i++)
         tile_bytes += 4 * nest->lanes * nest->tile[i].turns;
     if (nest->lanes > MOST_LANES || tile_bytes > TILE_BYTES)
@@ -561,6 +561,7 @@ kas_status kas_schedule_apply(kas_ir *ir, const kas_schedule *schedule, kas_nest
 {
     for (int i = 0; i < schedule->steps; i++)
         KAS_TRY(kas_nest_step(ir, nest, schedule->step[i]));
+    kas_nest_find_spill(ir, nest);
     KAS_TRY(check_complete(ir, nest));
     for (int i = 0; i < nest->outputs; i++)
         nest->wide |= kas_ix_range(ir, nest->output_store[i]).high > INT32_MAX - 1;

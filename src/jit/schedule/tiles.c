@@ -12,6 +12,11 @@
  *     of a short reduction       a loop inside the lanes; tiles are filled in front of these, with
  *                                all that the loops of the reduction reach
  *
+ * What lanes write apart, but side by side along a loop, goes through a tile likewise: all turns of
+ * u, where it is the rows of a block, or of a short loop inside the lanes. Lanes write to the tile
+ * side by side, and it is transposed to memory behind them. Two short loops along which a lane's
+ * results lie side by side (the taps of a window) are made one for that.
+ *
  * A GPU has no tiles: it fetches sectors and keeps them in L1 from turn to turn, or copies what a
  * block reads to shared memory (boxes.c). */
 #include "jit/schedule/nest.h"
@@ -20,6 +25,8 @@ enum {
     TURNS = 16,      /* of a tile: a cache line of float32 */
     TURNS_MOST = 64, /* KAS_TILE_TURNS of tile.h */
     LEAST = 8,       /* lanes and turns: what is transposed at once */
+    LEAST_INNER = 3, /* turns inside the lanes; compilers interleave pairs */
+    SPILLED = 4096,  /* most elements of the tile there */
     REDUCED = 4      /* weight of a load at every turn of a reduction, as in lanes.c */
 };
 
@@ -141,9 +148,47 @@ static kas_status look(const kas_ir *ir, const kas_nest *nest, search *s)
         }
         s->legal[i] = s->legal[i] && (s->within[i] || turns_of(ir->var_size[var]) > 0);
     }
+    for (int i = 0; i < nest->loops && nest->inner < 0; i++)
+        if (s->legal[i] && kas_ix_is_turned(ir, nest->store, nest->lane, s->masks.var[i]))
+            s->weight[i] += 1;
     if (status == KAS_OK)
         status = kas_ex_visit(ir, nest->value, see_load, s);
     return status;
+}
+
+void kas_nest_find_spill(kas_ir *ir, kas_nest *nest)
+{
+    const bool rows = nest->inner < 0 && kas_nest_place_in(nest, nest->turned) >= 0;
+    const int var = rows ? nest->turned : nest->inner;
+    kas_subst first = {0};
+    nest->spill = (kas_spill){.var = var};
+    if (!ir->cpu || nest->lane < 0 || nest->row || nest->column >= 0 || var < 0 ||
+        !kas_ix_is_turned(ir, nest->store, nest->lane, var))
+        return;
+    const int64_t turns = rows ? nest->turns : ir->var_size[var];
+    kas_ix_coeff(ir, nest->store, nest->lane, &nest->spill.stride);
+    if (nest->lanes < LEAST || (!rows && (turns < LEAST_INNER || turns * nest->lanes > SPILLED)))
+        return;
+    kas_subst_add(ir, &first, nest->lane, kas_ix_const(ir, 0));
+    kas_subst_add(ir, &first, var, kas_ix_const(ir, 0));
+    nest->spill.base = kas_ix_subst(ir, nest->store, &first);
+    nest->spill.turns = turns;
+}
+
+bool kas_nest_merge_taps(kas_ir *ir, const kas_nest *nest, int lane, kas_nest *to)
+{
+    int64_t apart, inner, outer;
+    if (!ir->cpu || !kas_ix_coeff(ir, nest->store, lane, &apart))
+        return false;
+    for (int i = 0; i + 1 < nest->loops; i++) {
+        const int64_t size = ir->var_size[nest->loop[i + 1]];
+        const int64_t both = size * ir->var_size[nest->loop[i]];
+        if (kas_ix_coeff(ir, nest->store, nest->loop[i + 1], &inner) && inner == 1 &&
+            kas_ix_coeff(ir, nest->store, nest->loop[i], &outer) && outer == size &&
+            apart == both && both <= TURNS_MOST)
+            return kas_nest_merge_pair(ir, nest, i, to);
+    }
+    return false;
 }
 
 kas_status kas_nest_find_turned(const kas_ir *ir, kas_nest *nest)
