@@ -25,7 +25,6 @@ enum {
     TURNS = 16,      /* of a tile: a cache line of float32 */
     TURNS_MOST = 64, /* KAS_TILE_TURNS of tile.h */
     LEAST = 8,       /* lanes and turns: what is transposed at once */
-    LEAST_INNER = 3, /* turns inside the lanes; compilers interleave pairs */
     SPILLED = 4096,  /* most elements of the tile there */
     REDUCED = 4      /* weight of a load at every turn of a reduction, as in lanes.c */
 };
@@ -167,7 +166,8 @@ void kas_nest_find_spill(kas_ir *ir, kas_nest *nest)
         return;
     const int64_t turns = rows ? nest->turns : ir->var_size[var];
     kas_ix_coeff(ir, nest->store, nest->lane, &nest->spill.stride);
-    if (nest->lanes < LEAST || (!rows && (turns < LEAST_INNER || turns * nest->lanes > SPILLED)))
+    const bool pairs = (turns & (turns - 1)) == 0; /* inside the lanes, compilers interleave them */
+    if (nest->lanes < LEAST || (!rows && (pairs || turns * nest->lanes > SPILLED)))
         return;
     kas_subst_add(ir, &first, nest->lane, kas_ix_const(ir, 0));
     kas_subst_add(ir, &first, var, kas_ix_const(ir, 0));
