@@ -210,6 +210,21 @@ static void test_refused(void **state)
     assert_refused(&open, "lane d2\nstage d1 4\n", "all loops of the nest have their place before");
 }
 
+/* A short sum inside the lanes, each of which walks elements of its own: its tile holds all turns. */
+static void test_refused_around_a_tile(void **state)
+{
+    (void)state;
+    kas_nest open;
+    const int64_t lanes = 8, elements = 64;
+    const int x = tensor(KAS_TENSOR_EXTERN, 1, &elements), y = tensor(KAS_TENSOR_DEF, 1, &lanes);
+    const int turn = kas_ir_var(&ir, 8);
+    const kas_ix place = kas_ix_add(&ir, kas_ix_scale(&ir, var(ir.tensor[y].var[0]), 8), var(turn));
+    ir.cpu = true;
+    OK(kas_nest_open(&ir, y, sum(turn, kas_ex_load(&ir, x, place)), &open));
+    assert_refused(&open, "lane d0\nstage r0 8\naround r0\n", "for all of them, inside the lanes");
+    ir.cpu = false;
+}
+
 /* Dependences that no convolution has: places of maxima, rows, columns, and elements written twice.
  * */
 static void test_refused_dependences(void **state)
@@ -382,6 +397,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_bottleneck, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_algorithm_3, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_refused_around_a_tile, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refused_dependences, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tiles, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_random, set_up, tear_down),

@@ -161,15 +161,21 @@ typedef struct search {
     int64_t turns;
     double alone, together; /* loads of a pixel by itself, and beside its neighbours */
     bool overlap;           /* windows do */
+    bool narrow;            /* a sum that all lanes share would be computed inside a CPU's lanes */
 } search;
 
 static void see_load(void *context, kas_ex e, const kas_ex_node *node)
 {
     search *s = context;
     (void)e;
-    if (node->kind != KAS_EX_LOAD || !kas_ix_has_var(s->masks.ir, node->ix, s->nest->lane))
+    if (node->kind != KAS_EX_LOAD)
         return;
     const uint64_t mask = kas_masks_ix(&s->masks, node->ix);
+    if (!kas_ix_has_var(s->masks.ir, node->ix, s->nest->lane)) {
+        s->narrow |= s->masks.ir->cpu && mask >> s->nest->loops &&
+                     kas_ix_has_var(s->masks.ir, node->ix, s->loop);
+        return;
+    }
     const double loads = kas_masks_turns(&s->masks, mask & ~UINT64_C(0) << s->nest->loops);
     double taps;
     s->alone += loads;
@@ -222,9 +228,10 @@ static kas_status find(const kas_ir *ir, search *s, int *loop, int64_t *turns)
             s->loop = n->loop[i];
             s->turns = t;
             s->alone = s->together = 0;
+            s->narrow = false;
             s->overlap = !ir->cpu; /* a CPU's caches hold what is shared without a window */
             KAS_TRY(kas_ex_visit(ir, n->value, see_load, s));
-            if (!s->overlap || s->together >= least * s->alone)
+            if (!s->overlap || s->narrow || s->together >= least * s->alone)
                 continue;
             least = s->together / s->alone;
             *loop = n->loop[i];

@@ -150,6 +150,10 @@ static kas_status place_reduction(const kas_ir *ir, kas_nest *nest, kas_step ste
         return kas_nest_refuse(
             ir, nest, step,
             "dependence S2 -> S2: each turn of the reduction outside it uses its result");
+    if (step.kind == KAS_STEP_AROUND && nest->tiles_within &&
+        var_of(nest, step.loop) == nest->turned)
+        return kas_nest_refuse(ir, nest, step,
+                               "what its turns read is staged for all of them, inside the lanes");
     if (step.kind == KAS_STEP_AROUND && nest->inner >= 0 && !nest->slides)
         return kas_nest_refuse(ir, nest, step,
                                "an unrolled loop inside the lanes keeps its sums there; virtual "
