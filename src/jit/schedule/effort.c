@@ -346,6 +346,15 @@ static bool is_fused(const counter *c, const kas_ex_node *reduce)
     return body->kind == KAS_EX_BINARY && body->fn == KAS_FN_MUL;
 }
 
+/* Returns whether a CPU keeps a sum around the lanes in registers (emit_sums.c). */
+static bool in_registers(const counter *c, kas_ex e)
+{
+    kas_ex run, number;
+    while (kas_ex_get(c->ir, e)->kind == KAS_EX_REDUCE)
+        e = kas_ex_get(c->ir, e)->a[0];
+    return c->ir->cpu && c->nest->slides && kas_nest_product(c->ir, c->nest, e, &run, &number);
+}
+
 static void see_reduction(counter *c, kas_ex e, const kas_ex_node *node, uint64_t mask)
 {
     const uint64_t body = kas_masks_ex(&c->masks, node->a[0]);
@@ -359,7 +368,8 @@ static void see_reduction(counter *c, kas_ex e, const kas_ex_node *node, uint64_
     }
     const double length = kas_reduce_length(c->ir, e);
     if (body & c->lane && kas_nest_runs_around(c->ir, c->nest, e)) {
-        c->effort->reduced += computed(c, body);
+        if (!in_registers(c, e))
+            c->effort->reduced += computed(c, body);
         c->effort->turns +=
             c->rows * length / (c->nest->slides ? (double)c->ir->var_size[c->nest->inner] : 1);
     }

@@ -304,7 +304,8 @@ typedef struct sums {
 static void choose_turns(const kas_ir *ir, const kas_nest *nest, kas_ex run, kas_ex number,
                          int64_t lanes, sums *best)
 {
-    const int64_t vectors = (lanes + REGISTER_LANES - 1) / REGISTER_LANES,
+    const int64_t vectors = lanes % REGISTER_LANES ? 2 * lanes / REGISTER_LANES /* half as long */
+                                                   : lanes / REGISTER_LANES,
                   most = REGISTER_SUMS / vectors;
     for (int i = 0; i < nest->loops; i++) {
         const int var = nest->loop[i];
@@ -326,7 +327,7 @@ static void choose_sums(const kas_ir *ir, const kas_nest *nest, kas_ex run, kas_
     enum { STEP = REGISTER_LANES / 2 };
     const int64_t extent = ir->var_size[nest->lane];
     for (int64_t lanes = STEP; lanes <= extent && lanes <= 4 * REGISTER_LANES; lanes += STEP)
-        if (extent % lanes == 0 && (lanes == STEP || lanes % REGISTER_LANES == 0))
+        if (extent % lanes == 0)
             choose_turns(ir, nest, run, number, lanes, best);
 }
 
