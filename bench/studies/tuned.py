@@ -56,6 +56,7 @@ def measure(o, path, phase):
     if code:
         print(f"{path}: {error.strip()[-300:]}", file=sys.stderr)
         return None
+    launches = [line for line in launches if "kernel" in line]  # the others are maps
     whole = None
     if launches:
         words = [os.path.join(os.path.dirname(o.kas), "bench/tuned_pass"), path, o.net, o.input, o.layer, str(o.batch), phase]
