@@ -27,7 +27,7 @@ sql "$dir/old" "UPDATE study SET sampler_version = $(sed -n 's/.*this kas-gpu ha
 expect 0 'is not known; its version' "$kas" resume "$dir/old"
 version=$(sql "$dir/old" 'SELECT code_version FROM study')
 case $version in '?+'????????????????) ;; *) fail "code version \"$version\"" ;; esac
-[ "$(sql "$dir/old" 'PRAGMA user_version')" = 7 ] || fail "the file was not brought to schema 7"
+[ "$(sql "$dir/old" 'PRAGMA user_version')" = 8 ] || fail "the file was not brought to schema 8"
 expect 0 'trained weights: gone' "$kas" resume "$dir/old"
 grep -q 'is not known' "$dir/err" && fail "the warning is repeated"
 

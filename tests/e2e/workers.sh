@@ -67,7 +67,7 @@ if [ -n "$psql" ]; then
     sql "UPDATE kas_first.kas_gpu SET schema = 99"
     expect 4 'schema version 99' "${worker[@]}"
     expect 4 'schema version 99' "${search[@]}" "${short[@]}" --study "$study"
-    sql "UPDATE kas_first.kas_gpu SET schema = 7"
+    sql "UPDATE kas_first.kas_gpu SET schema = 8"
     sql "UPDATE kas_first.study SET device = 'an edge device', code_version = ''; UPDATE kas_first.kas_gpu SET ended = 0;
          UPDATE kas_first.work SET state = 'queued' WHERE kind = 1 AND k = 3"
     expect 4 'leaves measuring to others' "${worker[@]}"

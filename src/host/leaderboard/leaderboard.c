@@ -205,6 +205,7 @@ static void put_work(const kas_work *work, int count, const kas_work *w, int pla
     kas_line_number(out, "memory_bytes", m->memory);
     kas_line_number(out, "output_std_min", m->output_std_min);
     kas_line_number(out, "output_std_max", m->output_std_max);
+    kas_line_number(out, "missed", m->missed);
     kas_line_number(out, "flops", w->flops);
     kas_line_number(out, "params", w->params);
     kas_line_number(out, "flops_ratio", w->flops / w->conv_flops);

@@ -53,7 +53,7 @@
 /* The schema number is raised whenever a table changes. Studies of earlier schemas can be read, and
  * get the current schema when they are continued (kas_store_revise). The first studies on servers
  * were of KAS_STORE_SERVER_SCHEMA. */
-enum { KAS_STORE_SCHEMA = 7, KAS_STORE_SERVER_SCHEMA = 4, KAS_CODE_TEXT = 32 };
+enum { KAS_STORE_SCHEMA = 8, KAS_STORE_SERVER_SCHEMA = 4, KAS_CODE_TEXT = 32 };
 
 typedef struct kas_store kas_store;
 
@@ -254,6 +254,8 @@ typedef struct kas_measured {
     double output_std_min, output_std_max; /* over targets, at initialisation, without gains */
     double ratio, ratio_low, ratio_high; /* the latency in that of the unmodified network, timed in
                                               turns with it: median and quartiles */
+    double missed; /* mean share of the convolutions' variance that its kernels miss after
+                      imitating them (train/imitate.h) */
 } kas_measured;
 kas_measured kas_measured_unknown(void);
 

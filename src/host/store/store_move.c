@@ -19,7 +19,7 @@ typedef struct copied {
     " lease, owner, lease_until, deaths, created, started, ended, accuracy, latency, latency_iqr," \
     " step_seconds, compile_seconds, memory, output_std_min, output_std_max, seed, generation,"    \
     " origin, parents, rung, predicted, gains, answers, correct, processor, ratio, ratio_low,"     \
-    " ratio_high, exchange"
+    " ratio_high, exchange, missed"
 #define EPOCH                                                                                      \
     "work, epoch, train_loss, train_accuracy, validation_loss, validation_accuracy, seconds"
 #define ANSWER "generation, text, fault, asked"
@@ -31,10 +31,10 @@ static const copied tables[] = {
     {"SELECT " STUDY " FROM study", "INSERT INTO study (" STUDY ") VALUES (" Q10 ", ?)",
      "ittttiiddtt"},
     {"SELECT " WORK " FROM work ORDER BY id",
-     "INSERT INTO work (" WORK ") VALUES (" Q10 ", " Q10 ", " Q10 ", " Q10 ", ?)",
+     "INSERT INTO work (" WORK ") VALUES (" Q10 ", " Q10 ", " Q10 ", " Q10 ", ?, ?)",
      "iiiittddddttitdiddd"
      "dddddddd"
-     "iittidtitddddt"},
+     "iittidtitddddtd"},
     {"SELECT " EPOCH " FROM epoch ORDER BY work, epoch",
      "INSERT INTO epoch (" EPOCH ") VALUES (" Q7 ")", "iiddddd"},
     {"SELECT " ANSWER " FROM answer", "INSERT INTO answer (" ANSWER ") VALUES (" Q4 ")", "ittd"},

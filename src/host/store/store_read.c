@@ -34,7 +34,7 @@ bool kas_work_state_parse(const char *name, kas_work_state *out)
 
 kas_measured kas_measured_unknown(void)
 {
-    return (kas_measured){NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
+    return (kas_measured){NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
 }
 
 void kas_work_clear(kas_work *work)
@@ -53,7 +53,7 @@ void kas_work_list_free(kas_work *work, int count)
     free(work);
 }
 
-static kas_measured read_measured(kas_sql_stmt *stmt, int column, int ratio)
+static kas_measured read_measured(kas_sql_stmt *stmt, int column, int ratio, int missed)
 {
     return (kas_measured){.accuracy = kas_sql_double(stmt, column),
                           .latency = kas_sql_double(stmt, column + 1),
@@ -65,7 +65,8 @@ static kas_measured read_measured(kas_sql_stmt *stmt, int column, int ratio)
                           .output_std_max = kas_sql_double(stmt, column + 7),
                           .ratio = kas_sql_double(stmt, ratio),
                           .ratio_low = kas_sql_double(stmt, ratio + 1),
-                          .ratio_high = kas_sql_double(stmt, ratio + 2)};
+                          .ratio_high = kas_sql_double(stmt, ratio + 2),
+                          .missed = kas_sql_double(stmt, missed)};
 }
 
 /* Copies a text of any length; NULL for none and for an empty one. */
@@ -92,7 +93,7 @@ kas_status kas_work_read_row(kas_store *store, kas_sql_stmt *stmt, kas_work *out
                       .created = kas_sql_double(stmt, 15),
                       .started = kas_sql_double(stmt, 16),
                       .ended = kas_sql_double(stmt, 17),
-                      .measured = read_measured(stmt, 18, 36),
+                      .measured = read_measured(stmt, 18, 36, 40),
                       .seed = kas_sql_int(stmt, 26),
                       .generation = (int)kas_sql_int(stmt, 27),
                       .rung = (int)kas_sql_int(stmt, 30),
@@ -136,6 +137,7 @@ kas_status kas_store_list(kas_store *store, kas_work **out, int *count)
                             store->schema < 3    ? KAS_WORK_SELECT_2 " ORDER BY kind, k"
                             : store->schema == 3 ? KAS_WORK_SELECT_3 " ORDER BY kind, k, seed"
                             : store->schema < 6  ? KAS_WORK_SELECT_4 " ORDER BY kind, k, seed"
+                            : store->schema < 8  ? KAS_WORK_SELECT_6 " ORDER BY kind, k, seed"
                                                  : KAS_WORK_SELECT " ORDER BY kind, k, seed",
                             ""));
     kas_status status = KAS_OK;

@@ -218,12 +218,13 @@ kas_status kas_store_record_epoch(kas_store *store, int64_t id, int lease, const
     " compile_seconds = coalesce(?, compile_seconds), memory = coalesce(?, memory),"               \
     " output_std_min = coalesce(?, output_std_min),"                                               \
     " output_std_max = coalesce(?, output_std_max), ratio = coalesce(?, ratio),"                   \
-    " ratio_low = coalesce(?, ratio_low), ratio_high = coalesce(?, ratio_high)"
-#define MEASURED_TYPES "ddddddddddd"
+    " ratio_low = coalesce(?, ratio_low), ratio_high = coalesce(?, ratio_high),"                   \
+    " missed = coalesce(?, missed)"
+#define MEASURED_TYPES "dddddddddddd"
 #define MEASURED(m)                                                                                \
     (m)->accuracy, (m)->latency, (m)->latency_iqr, (m)->step_seconds, (m)->compile_seconds,        \
         (m)->memory, (m)->output_std_min, (m)->output_std_max, (m)->ratio, (m)->ratio_low,         \
-        (m)->ratio_high
+        (m)->ratio_high, (m)->missed
 
 kas_status kas_store_record_measured(kas_store *store, int64_t id, int lease,
                                      const kas_measured *measured, bool *held)

@@ -22,19 +22,26 @@ typedef struct entrant {
     int rank;
 } entrant;
 
-static bool has_result(const kas_work *w)
+/* Returns what counts as the accuracy of a candidate; NaN: it has no result. Accuracies lie between
+ * 0 and 1, so one is added for every rung: accuracies after few epochs are not compared with those
+ * after many. What imitates too badly to be trained is below 0. */
+static double result_of(const kas_work *w)
 {
-    return (w->state == KAS_WORK_FINISHED || w->state == KAS_WORK_NOT_PROMOTED) &&
-           isfinite(w->measured.accuracy);
+    if (w->state == KAS_WORK_FINISHED || w->state == KAS_WORK_NOT_PROMOTED)
+        return w->measured.accuracy + w->rung;
+    return w->state == KAS_WORK_SCREENED ? -w->measured.missed : NAN;
 }
 
-/* Accuracies lie between 0 and 1, so one is added for every rung: accuracies after few epochs are
- * not compared with those after many. */
+static bool has_result(const kas_work *w)
+{
+    return isfinite(result_of(w));
+}
+
 static kas_point point_of(const kas_work *w, const kas_work *baseline)
 {
     kas_point point = kas_objective_point(w, baseline, kas_judge_cost(w));
     point.number = w->index;
-    point.accuracy = has_result(w) ? point.accuracy + w->rung : NAN;
+    point.accuracy = result_of(w);
     return point;
 }
 

@@ -5,6 +5,10 @@
  * oldest generation of which only a part has room loses its worst.  A parent is the best of some
  * members that are drawn at random.  A candidate that failed, was screened out or pruned counts as
  * the worst and is never a parent; one that ended at a rung counts less than all that went further.
+ * There is one exception: candidates that imitate the convolutions too badly to be trained
+ * (--most-missed) count less than all that were trained, and among themselves by the variance that
+ * they miss.  Kernels that are drawn at random seldom imitate well; so evolution has a direction
+ * before any has been trained.
  *
  * Rewards are for the tree (tree.h), and ranks in the same order: 1 for the best, 0 for a candidate
  * without a result.  Internal to strategy/. */

@@ -86,6 +86,7 @@ static const char to_schema_6[] =
     "ALTER TABLE work ADD COLUMN exchange TEXT NOT NULL DEFAULT '';"
     "CREATE INDEX work_running ON work (owner) WHERE state = 'running';"
     "PRAGMA user_version = 6;";
+static const char to_schema_7[] = "PRAGMA user_version = 7;"; /* what changed is a server's */
 
 /* A study as the program of that schema left it (tests/store/schema1.sql). */
 static void make_old(int schema)
@@ -105,6 +106,8 @@ static void make_old(int schema)
         assert_int_equal(sqlite3_exec(db, to_schema_5, 0, 0, 0), SQLITE_OK);
     if (schema >= 6)
         assert_int_equal(sqlite3_exec(db, to_schema_6, 0, 0, 0), SQLITE_OK);
+    if (schema >= 7)
+        assert_int_equal(sqlite3_exec(db, to_schema_7, 0, 0, 0), SQLITE_OK);
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
     kas_buf_free(&text);
 }

@@ -253,6 +253,44 @@ static void the_oldest_die(void **state)
     forget(&s);
 }
 
+/* Those that imitate too badly to be trained come behind all that were trained, by what they miss. */
+static void what_is_missed_ranks_the_untrained(void **state)
+{
+    (void)state;
+    static const kas_objective objectives[] = {KAS_OBJECTIVE_ACCURACY, KAS_OBJECTIVE_LATENCY,
+                                               KAS_OBJECTIVE_FRONTIER};
+    static const int expected[] = {3, 4, 1, 2};
+    kas_search_options o = options_of(KAS_STRATEGY_EVOLUTION);
+    study s = {.count = 0};
+    open_and_walk(&o, NULL, &s, 6);
+    for (int k = 0; k < 6; k++) {
+        s.work[k].generation = 0;
+        s.work[k].state = k == 3 || k == 4 ? KAS_WORK_FINISHED : KAS_WORK_SCREENED;
+        s.work[k].measured = kas_measured_unknown();
+        s.work[k].measured.missed = 1.2 - 0.1 * k; /* of the trained ones it says nothing more */
+    }
+    s.work[3].measured.accuracy = 0.02;
+    s.work[4].measured.accuracy = 0.01;
+    s.work[2].measured.missed = 1.3;
+    s.work[0].measured.missed = NAN; /* its output was constant */
+    s.work[5].state = KAS_WORK_DIVERGED;
+    for (size_t i = 0; i < sizeof objectives / sizeof *objectives; i++) {
+        kas_population p;
+        o.objective = objectives[i];
+        OK(kas_population_select(&o, s.work, s.count, 1, 6, &p));
+        assert_int_equal(p.count, 6);
+        assert_int_equal(p.fertile, 4);
+        for (int k = 0; k < 4; k++)
+            assert_string_equal(p.member[k].name, s.work[expected[k]].name);
+        kas_population_free(&p);
+    }
+    double reward[6];
+    OK(kas_rewards(&o, s.work, s.count, 1, 6, reward));
+    assert_true(reward[3] == 1 && reward[4] < 1 && reward[1] < reward[4] && reward[2] < reward[1]);
+    assert_true(reward[2] > 0 && reward[0] == 0 && reward[5] == 0);
+    forget(&s);
+}
+
 /* Of 1000 images so many are right. */
 static void give_right(kas_work *w, int right)
 {
@@ -539,6 +577,7 @@ int main(void)
         TEST(children_follow_the_results),
         TEST(all_failed),
         TEST(the_oldest_die),
+        TEST(what_is_missed_ranks_the_untrained),
         TEST(parents_by_the_objective),
         TEST(slow_ones_do_not_count),
         TEST(layers_are_kept),

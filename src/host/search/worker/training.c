@@ -169,10 +169,12 @@ static kas_status learn_to_imitate(kas_evaluation *r, bool *go_on)
     t->on_progress = on_imitation;
     const kas_status status = kas_imitate(r->mine->device, &options, &result);
     kas_evaluation_waited(r, result.compile_seconds);
-    if (status == KAS_OK)
+    if (status == KAS_OK) {
+        r->out->measured.missed = result.mean;
         kas_info(
             "after %u steps of imitation the kernels miss %.1f%% of the convolutions' variance",
             result.steps, 100 * result.mean);
+    }
     *go_on = status == KAS_OK && !misses_too_much(r, &result);
     kas_imitate_result_free(&result);
     if (status == KAS_INTERRUPTED) {

@@ -10,7 +10,7 @@
     X(step_seconds)                                                                                \
     X(compile_seconds)                                                                             \
     X(memory)                                                                                      \
-    X(output_std_min) X(output_std_max) X(ratio) X(ratio_low) X(ratio_high)
+    X(output_std_min) X(output_std_max) X(ratio) X(ratio_low) X(ratio_high) X(missed)
 
 cJSON *kas_measured_message(const char *type, const kas_measured *measured)
 {
