@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""A search on CIFAR-100 in two commands: one that explores with a cheap verdict, and one that trains the best of what it found.
+
+    bench/studies/campaign.py WORK explore --data CIFAR100 [--minutes 55] [--jobs N] [--runs bench/results/campaign.jsonl]
+    bench/studies/campaign.py WORK answer --data CIFAR100 ...
+    bench/studies/campaign.py WORK twice --data CIFAR100 ...     the unmodified network for twice the epochs of `answer`
+    bench/studies/campaign.py WORK table [--runs FILE]           what the runs say, as Markdown
+
+CIFAR100 is the folder of the official binary files.  All 50,000 images, at 16x16; ResNet-20.
+
+explore is evolution of 200 candidates with a predicted latency of at most 0.68 of the unmodified network's (--latency 0.34: the margin
+of a machine that was not calibrated is 2).  The verdict is one epoch behind an imitation of the trained network's convolutions, which
+ranks like six epochs at a sixth of their cost (results/*ranks.md); a candidate that misses 70% of their variance is not trained.
+
+answer begins with the --best candidates of explore that the file of --runs has, so it needs no folder of explore.  They are trained from
+random weights like the unmodified network: all for 6 epochs, a third of them for 30.  Two finalists and the unmodified network then see
+all images, with three seeds, and the test set once.
+
+A part ends after --minutes, and the same command goes on.  Each worker has one thread.  At the end of a part the lines of that study in
+the file of --runs are replaced: one for each candidate, and one for each training of the end.
+"""
+import argparse
+import contextlib
+import json
+import os
+import sqlite3
+import statistics
+import sys
+import time
+
+from ranks import BATCH, NET, RATE, SIDE, dataset
+from study import NOTHING_VALID, ROOT, kas, known_runs, must
+
+RUNS = os.path.join(ROOT, "bench", "results", "campaign.jsonl")
+STOPPED = 75  # exit code: the part is over
+EPOCHS = 30  # of answer
+COMMON = ["--net", NET, "--seed", 1, "--batch", BATCH, "--lr", RATE, "--device", "cpu", "--threads", 1, "--keep-slower", "--flops", 1]
+EXPLORE = ["--strategy", "evolution", "--candidates", 200, "--population", 40, "--generation", 10, "--imitate", 1, "--most-missed", 0.7,
+           "--objective", "accuracy", "--latency", 0.34, "--epochs", 12, "--finalists", 0]
+ANSWER = ["--rungs", 6, "--epochs", EPOCHS, "--latency", 0.667, "--max-loss", 1.0, "--objective", "frontier", "--finalists", 2, "--seeds", 3]
+
+
+# ---- searching ----------------------------------------------------------------------------------
+
+def files_of(study):
+    """The kernel files of a study's candidates, by name."""
+    with contextlib.closing(sqlite3.connect(f"file:{study}/study.db?mode=ro", uri=True)) as store:
+        return {name: json.loads(text) for name, text in store.execute("SELECT name, kernel FROM work WHERE kernel IS NOT NULL")}
+
+
+def lines_of(args, name):
+    """What a study has: its candidates with their files, and the trainings of the end."""
+    study = os.path.join(args.work, name)
+    lines, files = must("best", study, "--json"), files_of(study)
+    plain = next(line for line in lines if line["kind"] == "baseline")
+    found = []
+    for line in lines:
+        if line["kind"] not in ("baseline", "candidate"):
+            found.append({"study": name, **line})
+            continue
+        found.append({"study": name, "index": line["index"] if line["kernel"] else None, "kernel": line["kernel"], "origin": line["origin"],
+                      "parents": line["parents"], "generation": line["generation"], "state": line["state"], "epochs": line["epochs"],
+                      "accuracy": line["accuracy"], "lost": line["lost"], "lost_error": line["lost_error"], "missed": line["missed"],
+                      "latency_ratio": line["latency_seconds"] and plain["latency_seconds"] and
+                      round(line["latency_seconds"] / plain["latency_seconds"], 3),
+                      "predicted_ratio": line["predicted_seconds"] and round(line["predicted_seconds"] / plain["predicted_seconds"], 3),
+                      "flops_ratio": line["flops_ratio"], "cpu_seconds": line["processor_seconds"] and round(line["processor_seconds"], 1),
+                      "file": files.get(line["kernel"])})
+    return found
+
+
+def replace(args, name, lines):
+    """Puts the lines of a study in the place of those that the file of --runs has."""
+    kept = [run for run in known_runs(args.runs) if run["study"] != name]
+    with open(args.runs + ".new", "w") as file:
+        file.write("".join(json.dumps(line) + "\n" for line in kept + lines))
+    os.replace(args.runs + ".new", args.runs)
+
+
+def best_of(args):
+    """The best candidates of explore as a folder of kernel files, whose order is that of their names."""
+    folder = os.path.join(args.work, "best")
+    ended = [run for run in known_runs(args.runs) if run["study"] == "explore" and run["state"] == "finished" and run.get("kernel")]
+    if not ended:
+        sys.exit(f"{args.runs}: no candidate of explore has finished; run explore first")
+    os.makedirs(folder, exist_ok=True)
+    for place, run in enumerate(sorted(ended, key=lambda run: -run["accuracy"])[:args.best]):
+        with open(os.path.join(folder, f"{place:02}-{run['kernel']}.json"), "w") as file:
+            json.dump(run["file"], file)
+    return folder
+
+
+def search(args):
+    words = EXPLORE if args.what == "explore" else ANSWER + ["--from", best_of(args), "--candidates", args.best]
+    code, _, error = kas("search", "--study", os.path.join(args.work, args.what), "--dataset", dataset(args, 50000), *COMMON, *words,
+                         "--workers", args.jobs, "--until", int(time.time() + 60 * args.minutes), "--quiet")
+    if code not in (0, STOPPED, NOTHING_VALID):
+        sys.exit(f"exit code {code}: {error.strip()}")
+    replace(args, args.what, lines_of(args, args.what))
+    print("goes on with the same command" if code == STOPPED else "ended")
+
+
+def twice(args):
+    """Whether the unmodified network gains by more epochs."""
+    result = must("train", "--net", NET, "--dataset", dataset(args, 50000), "--epochs", 2 * EPOCHS, "--batch", BATCH, "--lr", RATE, "--seed", 1,
+                  "--device", "cpu", "--threads", 1, "--test", "--checkpoint", os.path.join(args.work, "twice.checkpoint"), "--json", "--quiet")[-1]
+    replace(args, "twice", [{"study": "twice", "epochs": 2 * EPOCHS, "test_accuracy": result["test_accuracy"]}])
+
+
+# ---- what the runs say --------------------------------------------------------------------------
+
+def percent(value):
+    return "" if value is None else f"{100 * value:.1f}%"
+
+
+def table_of_explore(runs):
+    by_origin = {}
+    for run in runs:
+        if run.get("kernel") and run["state"] != "predicted-slow":
+            by_origin.setdefault(run["origin"].split(":")[0], []).append(run)
+    print("| origin | evaluated | trained | best | its latency |\n|---|---:|---:|---:|---:|")
+    for origin, of in sorted(by_origin.items(), key=lambda item: item[0] != "known"):
+        trained = [run for run in of if run["state"] == "finished"]
+        best = max(trained, key=lambda run: run["accuracy"], default=None)
+        print(f"| {origin} | {len(of)} | {len(trained)} | " +
+              (f"{percent(best['accuracy'])} ({best['kernel']}) | {best['latency_ratio']} |" if best else "| |"))
+
+
+def table_of_answer(runs):
+    print("\n| kernel | origin | state | epochs | top-1 | lost | latency | FLOPs |\n|---|---|---|---:|---:|---:|---:|---:|")
+    for run in runs:
+        if "kind" not in run:
+            lost = "" if run["lost"] is None else f"{100 * run['lost']:.1f} +- {100 * run['lost_error']:.1f}"
+            print(f"| {run['kernel'] or 'unmodified network'} | {run['origin'] or ''} | {run['state']} | {run['epochs']} | "
+                  f"{percent(run['accuracy'])} | {lost} | {run['latency_ratio']} | {run['flops_ratio'] or 1:.2f} |")
+
+
+def table(args):
+    runs = known_runs(args.runs)
+    explored = [run for run in runs if run["study"] == "explore"]
+    if explored:
+        table_of_explore(explored)
+        errors = [abs(run["predicted_ratio"] / run["latency_ratio"] - 1) for run in explored if run.get("kernel") and run.get("latency_ratio")]
+        print(f"\n{sum(run.get('cpu_seconds') or 0 for run in explored):.0f} CPU seconds; predicted and measured latency differ by "
+              f"{100 * statistics.median(errors):.0f}% in the median of {len(errors)}")
+    table_of_answer([run for run in runs if run["study"] == "answer"])
+    for run in runs:
+        if run["study"] == "twice":
+            print(f"\nThe unmodified network after {run['epochs']} epochs: {percent(run['test_accuracy'])} of the test images.")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("work")
+    parser.add_argument("what", choices=("explore", "answer", "twice", "table"))
+    parser.add_argument("--data", help="folder of CIFAR-100")
+    parser.add_argument("--best", type=int, default=12, help="candidates of explore that answer trains")
+    parser.add_argument("--minutes", type=float, default=55)
+    parser.add_argument("--runs", default=RUNS)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="workers")
+    args = parser.parse_args()
+    args.work = os.path.abspath(args.work)
+    os.makedirs(args.work, exist_ok=True)
+    {"explore": search, "answer": search, "twice": twice, "table": table}[args.what](args)
+
+
+if __name__ == "__main__":
+    main()
