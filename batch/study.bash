@@ -1,7 +1,7 @@
 # What the jobs in this folder search: edit these lines. All paths lie on a disk that all nodes see.
 kas=kas-gpu
 study=/shared/$USER/first
-search=(--dataset /shared/$USER/cifar100.h5 --net resnet18 --strategy evolution --candidates 1000 --epochs 30)
+search=(--dataset /shared/$USER/cifar100.h5 --net resnet18 --candidates 1000 --epochs 30)
 device=cuda # all GPUs that the job has
 
 # Only for several nodes: the folder of the PostgreSQL server (docs/cluster.md), and the address at which the others reach

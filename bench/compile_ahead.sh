@@ -21,7 +21,7 @@ for turn in $(seq "$turns"); do
     for n in 0 "$ahead"; do
         study=$work/$turn.$n
         start=$(date +%s.%N)
-        KAS_CACHE_DIR=$study.cache "$kas" search --objective accuracy --net resnet20 --dataset "$dataset" --study "$study" --candidates 6 --epochs 3 \
+        KAS_CACHE_DIR=$study.cache "$kas" search --strategy random --objective accuracy --net resnet20 --dataset "$dataset" --study "$study" --candidates 6 --epochs 3 \
             --batch 128 --prune none --quiet --compile-ahead "$n" "$@" >/dev/null 2>"$work/err" || { cat "$work/err" >&2; exit 1; }
         seconds=$(awk -v a="$start" -v b="$(date +%s.%N)" 'BEGIN { printf "%.3f", b - a }')
         "$kas" log "$study" --json | sed -n 's/.*"kind": "candidate", "index": \([0-9]*\),.*"compile_seconds": \([0-9.e-]*\).*/\1 \2/p' >"$work/waited"

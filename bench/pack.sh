@@ -22,7 +22,7 @@ trap 'rm -rf "$work"' EXIT
 search() { # study pack option...
     local study=$1 n=$2
     shift 2
-    "$kas" search --objective accuracy --net resnet20 --dataset "$dataset" --study "$work/$study" --candidates 8 --epochs 3 --batch 128 \
+    "$kas" search --strategy random --objective accuracy --net resnet20 --dataset "$dataset" --study "$work/$study" --candidates 8 --epochs 3 --batch 128 \
         --prune none --pack "$n" --quiet "$@" >/dev/null 2>"$work/err" || { cat "$work/err" >&2; exit 1; }
     for item in baseline 0 1 2 3 4 5 6 7 final final-baseline; do
         "$kas" log "$work/$study" "$item" --json 2>/dev/null | sed 's/, "seconds": [^}]*//'

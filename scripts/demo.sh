@@ -14,7 +14,7 @@ rm -rf "$out"
 mkdir -p "$out"
 echo "A small search for kernels that replace the convolutions of ResNet-20."
 step $kas dataset make shapes -o "$out/shapes.h5" --train 3000 --test 2000 --size 16 --classes 10
-step $kas search --dataset "$out/shapes.h5" --study "$study" --net resnet20 --strategy evolution --candidates 24 --generation 4 \
+step $kas search --dataset "$out/shapes.h5" --study "$study" --net resnet20 --candidates 24 --generation 4 \
     --epochs 12 --rungs 3 --prune none --objective frontier --max-loss 4 --batch 50 --lr 0.05 --validation 0.2 --finalists 2 --seed 1
 step $kas best "$study"
 step $kas report "$study" -o "$out/report.html"
@@ -24,4 +24,4 @@ echo "The best kernel's files:"
 (cd "$out/best" && find . -type f | sort | sed "s|^\./|    $out/best/|")
 echo
 echo "Done in $((SECONDS - start)) s. Next: your own data (datasets/FORMAT.md), and more candidates and epochs:"
-echo "    ./kas-gpu search --dataset mine.h5 --net resnet18 --strategy evolution --candidates 200 --epochs 30 --study mine"
+echo "    ./kas-gpu search --dataset mine.h5 --net resnet18 --candidates 200 --epochs 30 --study mine"

@@ -35,7 +35,7 @@ RUNS = os.path.join(ROOT, "bench", "results", "campaign.jsonl")
 STOPPED = 75  # exit code: the part is over
 EPOCHS = 30  # of answer
 COMMON = ["--net", NET, "--seed", 1, "--batch", BATCH, "--lr", RATE, "--device", "cpu", "--threads", 1, "--keep-slower", "--flops", 1]
-EXPLORE = ["--strategy", "evolution", "--candidates", 200, "--population", 40, "--generation", 10, "--imitate", 1, "--most-missed", 0.7,
+EXPLORE = ["--strategy", "evolution", "--candidates", 200, "--population", 40, "--generation", 10, "--rungs", "none", "--imitate", 1, "--most-missed", 0.7,
            "--objective", "accuracy", "--latency", 0.34, "--epochs", 12, "--finalists", 0]
 ANSWER = ["--rungs", 6, "--epochs", EPOCHS, "--latency", 0.667, "--max-loss", 1.0, "--objective", "frontier", "--finalists", 2, "--seeds", 3]
 

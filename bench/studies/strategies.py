@@ -91,7 +91,7 @@ def search(args, job):
     strategy, setting, seed = job
     strategy, _, prefilter = strategy.partition("+")
     words = ["search", "--dataset", dataset(args, "search"), "--init", teacher(args), "--net", NET, "--study", study_of(args, job),
-             "--strategy", strategy, "--seed", seed, "--known", SETTINGS[setting], "--candidates", 100000, "--epochs", 1, "--batch", BATCH,
+             "--strategy", strategy, "--rungs", "none", "--seed", seed, "--known", SETTINGS[setting], "--candidates", 100000, "--epochs", 1, "--batch", BATCH,
              "--lr", WARM_RATE, "--imitate", 1, "--most-missed", MOST_MISSED, "--validation", VALIDATION, "--objective", "frontier",
              "--latency", SLOWEST, "--latency-on", "cpu", "--device", "cpu", "--workers", 1, "--threads", 1, "--weights-limit", 0, "--quiet"]
     if strategy == "evolution":

@@ -19,7 +19,7 @@ ip -n $far link set lo up
 say() { echo "$(date +%T) $*"; }
 
 "$kas" dataset make shapes -o "$dir/s.h5" --train 300 --test 24 --size 8 --classes 4 >/dev/null
-search=("$kas" search --objective accuracy --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --candidates 6 --epochs 100
+search=("$kas" search --strategy random --objective accuracy --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --candidates 6 --epochs 100
     --batch 16 --lr 0.005 --seed 1 --threads 1 --prune deterministic --prune-window 1 --compile-ahead 0 --device cpu)
 "$kas" store start "$dir/pg" --listen 10.97.0.1
 say "the undisturbed search"

@@ -53,7 +53,7 @@ expect 1 'cannot write into its folder' "$kas" dataset make shapes -o none/s.h5
 expect 1 'cannot write into its folder' "$kas" train --net resnet20 --dataset s.h5 --weights none/w --epochs 100000
 expect 1 'is a folder' "$kas" train --net resnet20 --dataset s.h5 --checkpoint "$dir" --epochs 100000
 expect 2 'need --kernel' "$kas" train --net resnet20 --dataset s.h5 --flops 0.5
-search=(search --dataset s.h5 --net resnet20 --device cpu --objective accuracy --study 'my study' --candidates 1 --epochs 1 --threads 1 --seed 4)
+search=(search --strategy random --dataset s.h5 --net resnet20 --device cpu --objective accuracy --study 'my study' --candidates 1 --epochs 1 --threads 1 --seed 4)
 expect 3 's.h5: 180 images to train on are fewer than one batch' "$kas" "${search[@]}" --batch 181
 expect 3 'validation share' "$kas" "${search[@]}" --validation 0.001
 expect 3 "at least 1 times the convolutions' FLOPs, and 0.5 times are allowed" "$kas" \

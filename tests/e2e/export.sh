@@ -77,7 +77,7 @@ done
 # A study: its winner comes with trained weights and scores, another candidate with those of its training where it is on
 # the frontier, else with initial ones.
 "$kas" dataset make shapes -o "$dir/s.h5" --train 60 --test 20 --size 8 --classes 3 >/dev/null
-"$kas" search --objective accuracy --dataset "$dir/s.h5" --net resnet20:n=1 --candidates 2 --epochs 1 --batch 20 --lr 0.01 --device cpu --threads 1 \
+"$kas" search --strategy random --objective accuracy --dataset "$dir/s.h5" --net resnet20:n=1 --candidates 2 --epochs 1 --batch 20 --lr 0.01 --device cpu --threads 1 \
     --prune none --study "$dir/study" --quiet >/dev/null
 "$kas" export "$dir/study" -o "$dir/winner" --verify --device cpu >"$dir/text" || fail "a study: $(cat "$dir/text")"
 grep -Eq '^device: (ok|SKIPPED)' "$dir/text" && grep -q '^PyTorch: ok' "$dir/text" || fail "a study: $(cat "$dir/text")"

@@ -32,7 +32,7 @@ grep -q 'gain=' "$dir/e/network.py" || fail "network.py has no gains"
 echo "ok: export"
 
 # A search finds gains, keeps them, and trains the winner with the same.
-"$kas" search --dataset "$dir/s.h5" --net resnet20 --candidates 3 --epochs 1 --batch 20 --seed 3 --latency 0 --prune none \
+"$kas" search --strategy random --dataset "$dir/s.h5" --net resnet20 --candidates 3 --epochs 1 --batch 20 --seed 3 --latency 0 --prune none \
     --study "$dir/study" "${on[@]}" >"$dir/out" || fail "$(cat "$dir/out")"
 "$kas" best "$dir/study" --json >"$dir/all"
 candidate=$(grep '"kind": "candidate"' "$dir/all" | grep '"rank": 1,')

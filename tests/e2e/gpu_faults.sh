@@ -11,7 +11,7 @@ export KAS_CUDA_LIBS=$sim KAS_CUDA_PLANS=heuristic
 search() { # study KAS_SIM_FAIL options...
     local study=$1 fault=$2
     shift 2
-    KAS_SIM_FAIL=$fault "$kas" search --objective accuracy --net tests/e2e/own_network.json --targets 3x3 --dataset "$dir/s.h5" --study "$dir/$study" --candidates 2 \
+    KAS_SIM_FAIL=$fault "$kas" search --strategy random --objective accuracy --net tests/e2e/own_network.json --targets 3x3 --dataset "$dir/s.h5" --study "$dir/$study" --candidates 2 \
         --epochs 1 --batch 8 --seed 4 --device cuda --workers 1 --pack 1 "$@" >"$dir/$study.out" 2>"$dir/$study.err" || true
     "$kas" log "$dir/$study" >"$dir/$study.log"
 }

@@ -11,7 +11,7 @@ cp tests/e2e/own_network.json "$net"
 
 # The two commands.
 expect 0 'convolutions to replace' "$kas" net check "$net" --input 3x16x16 --classes 4
-search=("$kas" search --objective accuracy --dataset "$dir/s.h5" --net "$net" --candidates 1 --epochs 1 --batch 30 --lr 0.05 --device cpu --threads 1 --prune none --study "$dir/study")
+search=("$kas" search --strategy random --objective accuracy --dataset "$dir/s.h5" --net "$net" --candidates 1 --epochs 1 --batch 30 --lr 0.05 --device cpu --threads 1 --prune none --study "$dir/study")
 expect 0 'best kernel:' "${search[@]}"
 
 # The study has what was in the file.

@@ -5,7 +5,7 @@ set -eu
 . tests/e2e/expect.bash
 
 "$kas" dataset make shapes -o "$dir/s.h5" --train 100 --test 20 --size 8 --classes 4 >/dev/null
-search=("$kas" search --dataset "$dir/s.h5" --net resnet20:n=1 --candidates 2 --epochs 2 --batch 50 --lr 0.02 --prune none --objective accuracy
+search=("$kas" search --strategy random --dataset "$dir/s.h5" --net resnet20:n=1 --candidates 2 --epochs 2 --batch 50 --lr 0.02 --prune none --objective accuracy
     --device cpu --threads 1)
 report=("$kas" report)
 

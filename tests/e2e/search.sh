@@ -5,7 +5,7 @@ set -eu
 . tests/e2e/expect.bash
 
 "$kas" dataset make shapes -o "$dir/s.h5" --train 300 --test 60 --size 16 --classes 4 >/dev/null
-search=("$kas" search --objective accuracy --dataset "$dir/s.h5" --net resnet20:n=1 --candidates 3 --epochs 1 --batch 30 --lr 0.02 --seed 5 --device cpu --threads 1 --prune none)
+search=("$kas" search --strategy random --objective accuracy --dataset "$dir/s.h5" --net resnet20:n=1 --candidates 3 --epochs 1 --batch 30 --lr 0.02 --seed 5 --device cpu --threads 1 --prune none)
 
 expect 2 '--dataset is needed' "$kas" search
 expect 2 'give one of them' "${search[@]}" --time 1h

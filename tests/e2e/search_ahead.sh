@@ -11,7 +11,7 @@ options=(--objective accuracy --net "$dir/net.json" --dataset "$dir/s.h5" --targ
 search() { # study option...
     local study=$1
     shift
-    "$kas" search "${options[@]}" --study "$dir/$study" "$@" >"$dir/$study.out" 2>"$dir/$study.err" || fail "$study: $(cat "$dir/$study.err")"
+    "$kas" search --strategy random "${options[@]}" --study "$dir/$study" "$@" >"$dir/$study.out" 2>"$dir/$study.err" || fail "$study: $(cat "$dir/$study.err")"
     for item in baseline 0 1 final final-baseline; do
         echo "$item"
         "$kas" log "$dir/$study" "$item" --json | sed 's/, "seconds": [^}]*//'
@@ -55,7 +55,7 @@ nothing_left_to_compile() { # device arch ahead option...
 nothing_left_to_compile cpu cpu 0
 
 # Beside the search, killed again and again: the same losses, and no process is left.
-KAS_CACHE_DIR=$dir/cache.killed "$kas" search "${options[@]}" --study "$dir/killed" --device cpu --compile-ahead 3 >/dev/null 2>"$dir/killed.err" &
+KAS_CACHE_DIR=$dir/cache.killed "$kas" search --strategy random "${options[@]}" --study "$dir/killed" --device cpu --compile-ahead 3 >/dev/null 2>"$dir/killed.err" &
 pid=$!
 while kill -0 $pid 2>/dev/null; do
     for h in $(helpers $pid); do kill -9 "$h" 2>/dev/null || true; done
@@ -64,7 +64,7 @@ done
 wait $pid || fail "killed helpers end the search: $(cat "$dir/killed.err")"
 KAS_CACHE_DIR=$dir/cache.killed search killed --device cpu --compile-ahead 2 # nothing is left to do but to read it
 same first.cpu killed
-KAS_CACHE_DIR=$dir/cache.orphan "$kas" search "${options[@]}" --study "$dir/orphan" --device cpu --compile-ahead 3 >/dev/null 2>&1 &
+KAS_CACHE_DIR=$dir/cache.orphan "$kas" search --strategy random "${options[@]}" --study "$dir/orphan" --device cpu --compile-ahead 3 >/dev/null 2>&1 &
 pid=$!
 helper_started() { h=$(helpers $pid); [ -n "$h" ]; }
 await "a helper" helper_started

@@ -11,7 +11,7 @@ export KAS_CUDA_LIBS=$sim KAS_SIM_DEVICES=2 KAS_CUDA_PLANS=heuristic
 search() { # study [VARIABLE=value...]
     local study=$1
     shift
-    env "$@" "$kas" search --objective accuracy --net tests/e2e/own_network.json --targets 3x3 --dataset "$dir/s.h5" --study "$dir/$study" --candidates 3 --epochs 1 \
+    env "$@" "$kas" search --strategy random --objective accuracy --net tests/e2e/own_network.json --targets 3x3 --dataset "$dir/s.h5" --study "$dir/$study" --candidates 3 --epochs 1 \
         --batch 8 --lr 0.005 --seed 4 --device cuda --pack "${pack:-auto}" >"$dir/$study.out" 2>"$dir/$study.err"
 }
 
@@ -27,7 +27,7 @@ plans=$(ls "$dir"/good/plans/*/*.plan | wc -l)
 [ "$plans" -gt 30 ] || fail "$plans plans are pinned"
 cp -r "$dir/good" "$dir/more"
 (cd "$dir/good/plans" && sha256sum */*.plan) >"$dir/pinned"
-"$kas" search --objective accuracy --net tests/e2e/own_network.json --targets 3x3 --dataset "$dir/s.h5" --study "$dir/more" --candidates 4 --epochs 1 \
+"$kas" search --strategy random --objective accuracy --net tests/e2e/own_network.json --targets 3x3 --dataset "$dir/s.h5" --study "$dir/more" --candidates 4 --epochs 1 \
     --batch 8 --lr 0.005 --seed 4 --device cuda >"$dir/more.out" 2>"$dir/more.err" || fail "one more: $(cat "$dir/more.err")"
 (cd "$dir/more/plans" && sha256sum --quiet -c "$dir/pinned") || fail "pinned plans were changed"
 

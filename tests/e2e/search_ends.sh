@@ -5,7 +5,7 @@ set -eu
 . tests/e2e/expect.bash
 
 "$kas" dataset make shapes -o "$dir/s.h5" --train 200 --test 60 --size 8 --classes 4 >/dev/null
-search=("$kas" search --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --candidates 3 --epochs 2 --batch 20 --lr 0.02 --seed 3
+search=("$kas" search --strategy random --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --candidates 3 --epochs 2 --batch 20 --lr 0.02 --seed 3
     --device cpu --threads 1 --prune none)
 number() { sed -n "s/.*\"$1\": \([-0-9.e]*\).*/\1/p"; } # key: from lines of JSON
 
@@ -76,7 +76,7 @@ expect 2 '--shrink needs --study' "${search[@]}" --shrink 0.5
 expect 2 '--shrink needs --objective latency' "${search[@]}" --study "$dir/rounds" --shrink 0.5 --objective accuracy
 expect 6 'The nearest is candidate' "${search[@]}" --study "$dir/rounds0" --shrink 0.5 --max-loss 0 --latency 100 --validation 0.5
 [ ! -e "$dir/rounds0/round-1" ] || fail "a round after one without an answer"
-rounds=("$kas" search --dataset "$dir/s.h5" --net resnet20:n=1 --known yes --candidates 1 --epochs 1 --batch 20 --seed 3 --device cpu --threads 1
+rounds=("$kas" search --strategy random --dataset "$dir/s.h5" --net resnet20:n=1 --known yes --candidates 1 --epochs 1 --batch 20 --seed 3 --device cpu --threads 1
     --max-loss 100 --latency 100 --study "$dir/rounds" --shrink 0.01)
 expect 0 'the answer is that of round' "${rounds[@]}"
 grep -q 'round 1: at most 0.005 times the FLOPs' "$dir/err" || fail "the limit did not fall"

@@ -10,7 +10,7 @@ results() { "$kas" best "$1" --json | sed -n 's/.*"kind": "\([^"]*\)", "index": 
 states() { "$kas" status "$1" --json | sed 's/.*"states": {\([^}]*\)}.*/\1/'; }
 
 "$kas" dataset make shapes -o "$dir/s.h5" --train 90 --test 20 --size 8 --classes 4 >/dev/null
-search=("$kas" search --objective accuracy --dataset "$dir/s.h5" --net resnet20 --candidates 3 --epochs 1 --batch 30 --lr 0.01 --seed 4
+search=("$kas" search --strategy random --objective accuracy --dataset "$dir/s.h5" --net resnet20 --candidates 3 --epochs 1 --batch 30 --lr 0.01 --seed 4
     --device cpu --threads 1 --prune none)
 expect 0 'best kernel:' "${search[@]}" --study "$dir/a"
 results "$dir/a" >"$dir/results.a"

@@ -6,7 +6,7 @@ set -eu
 export KAS_CACHE_DIR=${KAS_CACHE_DIR:-$dir/cache}
 RANDOM=${KAS_FUZZ_SEED:-1}
 "$kas" dataset make shapes -o "$dir/s.h5" --train 300 --test 24 --size 8 --classes 4 >/dev/null
-base=("$kas" search --objective accuracy --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --batch 16 --lr 0.005 --seed 1 --threads 1 --device cpu --compile-ahead 0)
+base=("$kas" search --strategy random --objective accuracy --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --batch 16 --lr 0.005 --seed 1 --threads 1 --device cpu --compile-ahead 0)
 evolve=("${base[@]}" --epochs 4 --strategy evolution --known no --population 6 --generation 3 --rungs 1,2 --candidates 12)
 
 "${evolve[@]}" --study "$dir/plain" >/dev/null 2>"$dir/err" || { cat "$dir/err"; fail "the undisturbed search"; }
@@ -47,6 +47,15 @@ expect 4 'not the kernels that the study was begun with' "$kas" resume "$dir/nex
 rm "$dir/next/from.json"
 expect 0 '' "${from[@]}"
 
+# What a command chooses that names no strategy: evolution with rungs, and random where there are no generations or no children.
+open_ended=("$kas" search --objective accuracy --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --epochs 3 --batch 50 --threads 1 --device cpu --prune none --candidates 1 --finalists 0)
+expect 0 '' "${open_ended[@]}" --study "$dir/chosen"
+expect 0 '"strategy":"evolution"' "$kas" status "$dir/chosen" --json && expect 0 '"rungs":[1, 3]' "$kas" status "$dir/chosen" --json
+expect 0 '' "${open_ended[@]}" --study "$dir/chosen" --strategy evolution --rungs auto --known yes
+expect 2 '--rungs (the study has [1, 3], this command [])' "${open_ended[@]}" --study "$dir/chosen" --rungs none
+expect 0 sampled "${open_ended[@]}" --study "$dir/x" --rungs 2 --asynchronous --dry-run
+expect 0 '' "${open_ended[@]}" --study "$dir/x" --space nas-pte --flops 1 --params 2 --dry-run
+
 mkdir "$dir/empty"
 expect 3 'there is no kernel file' "${base[@]}" --study "$dir/x" --from "$dir/empty"
 expect 3 "$dir/nowhere" "${base[@]}" --study "$dir/x" --from "$dir/nowhere"
@@ -54,9 +63,9 @@ expect 2 'expected one of random, evolution, tree' "${base[@]}" --study "$dir/x"
 expect 2 'rising order' "${base[@]}" --study "$dir/x" --rungs 3,1
 expect 2 'the last rung is after 50 epochs, and a candidate is trained for 6' "${base[@]}" --study "$dir/x" --epochs 6 --rungs 1,50
 expect 2 '--population and --tournament are options of --strategy evolution' "${base[@]}" --study "$dir/x" --population 5
-expect 2 'larger than the population' "${base[@]}" --study "$dir/x" --strategy evolution --population 5 --tournament 6
-expect 2 '--strategy evolution: only kernels of --space canvas' "${base[@]}" --study "$dir/x" --strategy evolution --space nas-pte
+expect 2 'larger than the population' "${base[@]}" --study "$dir/x" --strategy evolution --rungs none --population 5 --tournament 6
+expect 2 '--strategy evolution: only kernels of --space canvas' "${base[@]}" --study "$dir/x" --strategy evolution --rungs none --space nas-pte
 expect 2 '--rungs (the study has [1, 2], this command [2])' "${evolve[@]}" --study "$dir/plain" --rungs 2
 [ ! -e "$dir/x" ] || fail "a refused command left a study"
-expect 0 'known:' "${base[@]}" --study "$dir/x" --strategy evolution --dry-run
+expect 0 'known:' "${base[@]}" --study "$dir/x" --strategy evolution --rungs none --dry-run
 echo "ok: evolution and rungs"

@@ -17,7 +17,7 @@ grep -q 'failures: 0' "$dir/out" || fail "check --sampled"
 echo "ok: sample, show, check"
 
 "$kas" dataset make shapes -o "$dir/s.h5" --train 64 --test 16 --size 8 --classes 4 >/dev/null
-search=("$kas" search --objective accuracy --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --space nas-pte --flops 1 --params 2
+search=("$kas" search --strategy random --objective accuracy --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --space nas-pte --flops 1 --params 2
     --candidates 2 --epochs 1 --batch 16 --device cpu --threads 1 --prune none --study "$dir/a")
 names() { sed -n 's/.*"kind": "candidate".*"kernel": "\([0-9a-f]*\)".*/\1/p' "$dir/out" | sort; }
 expect 0 '"kind": "candidate"' "${search[@]}" --workers 2 --dry-run --json

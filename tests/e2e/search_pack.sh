@@ -12,7 +12,7 @@ fail() { echo "FAILED: $*"; exit 1; }
 search() { # study option...
     local study=$1
     shift
-    "$kas" search --objective accuracy --net tests/e2e/own_network.json --targets 3x3 --dataset "$work/s.h5" --study "$work/$study" --candidates 4 --epochs 2 --batch 8 --lr 0.005 \
+    "$kas" search --strategy random --objective accuracy --net tests/e2e/own_network.json --targets 3x3 --dataset "$work/s.h5" --study "$work/$study" --candidates 4 --epochs 2 --batch 8 --lr 0.005 \
         --seed 4 --threads 1 --prune none "$@" >"$work/$study.out" 2>"$work/$study.err" || fail "$study: $(cat "$work/$study.err")"
     for item in baseline 0 1 2 3 final final-baseline; do
         echo "$item"
@@ -44,7 +44,7 @@ grep -q 'up to 4 candidates' "$work/cuda4.err" || fail "not packed: $(cat "$work
 
 # Without --pack: as many as fill the GPU, of those that fit. The stand-in runs 16 blocks at once.
 plan() { # VARIABLE=value...
-    env "$@" "$kas" search --objective accuracy --net resnet20 --dataset "$work/s.h5" --batch 8 --study "$work/none" --device cuda --dry-run >"$work/plan" ||
+    env "$@" "$kas" search --strategy random --objective accuracy --net resnet20 --dataset "$work/s.h5" --batch 8 --study "$work/none" --device cuda --dry-run >"$work/plan" ||
         fail "dry run: $(cat "$work/plan")"
     sed -n 's/^\([0-9]*\) trainings at once in a worker: one fills [0-9]*% of the GPU, so \([0-9]*\) fill it; its memory holds \([0-9]*\)$/\1 \2 \3/p' "$work/plan"
 }

@@ -6,7 +6,7 @@ set -eu
 export KAS_CACHE_DIR=${KAS_CACHE_DIR:-$dir/cache} out=$dir/asked dir kas
 mkdir "$out"
 "$kas" dataset make shapes -o "$dir/s.h5" --train 200 --test 24 --size 8 --classes 4 >/dev/null
-base=("$kas" search --objective accuracy --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --batch 16 --lr 0.005 --epochs 1 --seed 1 --threads 1 --device cpu --compile-ahead 0)
+base=("$kas" search --strategy random --objective accuracy --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --batch 16 --lr 0.005 --epochs 1 --seed 1 --threads 1 --device cpu --compile-ahead 0)
 name_of() { "$kas" show "$1" --json | sed 's/.*"name": *"\([0-9a-f]*\)".*/\1/'; }
 item() { "$kas" best "$1" --json | grep "\"kind\": \"candidate\", \"index\": $2,"; }
 origins() { for k in $(seq 0 $(($2 - 1))); do item "$1" "$k" | sed 's/.*"origin": "\([^"]*\)".*/\1/'; done | tr '\n' ' '; }

@@ -13,7 +13,7 @@ cat >"$dir/net.json" <<'JSON'
 JSON
 "$kas" dataset make shapes -o "$dir/s.h5" --train 144 --test 21 --size 8 --classes 4 >/dev/null
 shared=(--dataset "$dir/s.h5" --net "$dir/net.json" --batch 16 --lr 0.005 --seed 1 --threads 2 --ranks 2)
-search=("$kas" search "${shared[@]}" --targets 3x3 --objective accuracy --candidates 1 --prune none --compile-ahead 0)
+search=("$kas" search --strategy random "${shared[@]}" --targets 3x3 --objective accuracy --candidates 1 --prune none --compile-ahead 0)
 same() { # study device epochs: the weights of both final trainings are those of `train`
     local study=$1 options=("${shared[@]}" --device "$2" --epochs "$3" --threads 1 --test --quiet)
     "$kas" train "${options[@]}" --weights "$dir/unmodified" >/dev/null

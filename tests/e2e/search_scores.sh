@@ -7,7 +7,7 @@ set -eu
 "$kas" dataset make shapes -o "$dir/s.h5" --train 200 --test 40 --size 8 --classes 4 >/dev/null
 
 # ---- with training ----
-search=("$kas" search --dataset "$dir/s.h5" --net resnet20 --study "$dir/study" --seed 7 --candidates 1
+search=("$kas" search --strategy random --dataset "$dir/s.h5" --net resnet20 --study "$dir/study" --seed 7 --candidates 1
     --epochs 1 --batch 32 --threads 1 --latency 0 --legality fisher --prefilter naswot:2)
 expect 0 'best kernel:' "${search[@]}"
 expect 0 '' "$kas" log "$dir/study" --json
@@ -29,7 +29,7 @@ expect 0 '' "$kas" log "$dir/study" --json
 cmp "$dir/out" "$dir/list" || fail "the list changed when the study was resumed"
 expect 2 '--prefilter (the study has "naswot:2", this command "naswot:3")' "${search[@]}" --prefilter naswot:3
 expect 2 'expected SCORE:K with K from 2 to 32' "$kas" search --dataset "$dir/s.h5" --net resnet20 --study "$dir/x" --prefilter fishes:4
-expect 2 'the tree chooses each candidate' "$kas" search --dataset "$dir/s.h5" --net resnet20 --study "$dir/x" --strategy tree --prefilter naswot:4
+expect 2 'the tree chooses each candidate' "$kas" search --dataset "$dir/s.h5" --net resnet20 --study "$dir/x" --strategy tree --rungs none --prefilter naswot:4
 
 # ---- without ----
 pte=("$kas" search --dataset "$dir/s.h5" --net resnet20 --space nas-pte --no-training --study "$dir/pte")

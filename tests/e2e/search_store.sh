@@ -20,7 +20,7 @@ start() { expect 0 'runs on' "$kas" store start "$server"; }
 start
 [ "$(stat -c %a "$server/url")" = 600 ] || fail "others can read the password"
 "$kas" dataset make shapes -o "$dir/s.h5" --train 300 --test 24 --size 8 --classes 4 >/dev/null
-search=("$kas" search --objective accuracy --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --candidates $candidates --epochs ${KAS_STORE_EPOCHS:-10} --batch 16 --lr 0.005 --seed 1 --threads 1 --prune deterministic --prune-window $window --device cpu --compile-ahead 0)
+search=("$kas" search --strategy random --objective accuracy --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --candidates $candidates --epochs ${KAS_STORE_EPOCHS:-10} --batch 16 --lr 0.005 --seed 1 --threads 1 --prune deterministic --prune-window $window --device cpu --compile-ahead 0)
 
 "${search[@]}" --study "$dir/plain" >/dev/null 2>"$dir/err" || { cat "$dir/err"; fail "the undisturbed search"; }
 results "$dir/plain" >"$dir/results"

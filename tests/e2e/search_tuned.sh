@@ -5,7 +5,7 @@ set -eu
 . tests/e2e/expect.bash
 
 "$kas" dataset make shapes -o "$dir/s.h5" --train 64 --test 16 --size 8 --classes 4 >/dev/null
-search=("$kas" search --objective accuracy --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --candidates 2 --epochs 1 --batch 16
+search=("$kas" search --strategy random --objective accuracy --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --candidates 2 --epochs 1 --batch 16
     --device cpu --threads 1 --prune none --latency 0)
 tuned() { grep -l 'generated launches have schedules that were tuned' "$1"/logs/*.log | sed 's/.*\///; s/-[0-9].*//; s/[0-9]*\.log/candidate/' | sort -u | tr '\n' ' '; }
 pins() { (cd "$1/schedules" && sha256sum */*.schedule); }

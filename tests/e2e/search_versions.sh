@@ -37,7 +37,7 @@ expect 0 '"code_version": "0123456789abcdef"' "$kas" status "$dir/old" --json
 for command in best log; do expect 0 efd3f7b59ab1d60d "$kas" $command "$dir/old"; done
 
 # Its latencies are those of one kind of device.
-expect 0 'no finalists were asked for' "$kas" search --objective accuracy --study "$dir/here" --device cpu --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 \
+expect 0 'no finalists were asked for' "$kas" search --strategy random --objective accuracy --study "$dir/here" --device cpu --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 \
     --candidates 1 --epochs 1 --batch 15 --threads 1 --finalists 0
 device=$(sql "$dir/here" 'SELECT device FROM study')
 sql "$dir/here" "UPDATE study SET device = 'Elsewhere'; UPDATE work SET state = 'queued' WHERE kind = 'candidate'"

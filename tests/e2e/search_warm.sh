@@ -4,7 +4,7 @@
 set -eu
 . tests/e2e/expect.bash
 "$kas" dataset make shapes -o "$dir/s.h5" --train 200 --test 40 --size 8 --classes 4 >/dev/null
-search=("$kas" search --objective accuracy --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --epochs 3 --batch 20 --lr 0.02 --seed 1 --threads 1 --prune none --device cpu --compile-ahead 0)
+search=("$kas" search --strategy random --objective accuracy --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --epochs 3 --batch 20 --lr 0.02 --seed 1 --threads 1 --prune none --device cpu --compile-ahead 0)
 expect 0 'best kernel' "${search[@]}" --candidates 2 --warm-start --study "$dir/a"
 weights=baseline/search.safetensors
 [ -s "$dir/a/$weights" ] || fail "no weights of the baseline"

@@ -20,7 +20,7 @@ cp batch/* "$dir/job"
 configure() { # study candidates
     cat >"$dir/job/study.bash" <<CONF
 kas=$kas study=$dir/$1 device=cpu store=$dir/pg address=127.0.0.1 spare=20 requeue=self
-search=(--objective accuracy --dataset $dir/s.h5 --net $repository/tests/e2e/own_network.json --targets 3x3 --candidates $2
+search=(--strategy random --objective accuracy --dataset $dir/s.h5 --net $repository/tests/e2e/own_network.json --targets 3x3 --candidates $2
     --finalists 0 --epochs 60 --batch 16 --lr 0.005 --seed 1 --threads 1 --prune deterministic --prune-window 1 --compile-ahead 0)
 export KAS_CACHE_DIR=${KAS_CACHE_DIR:-$dir/cache}
 CONF

@@ -8,7 +8,7 @@ kernel=$PWD/kernels/involution.json
 "$kas" dataset make shapes -o "$dir/d.h5" --train 120 --test 40 --size 8 --classes 4 --quiet >"$dir/out"
 train=("$kas" train --net resnet20:n=1 --dataset "$dir/d.h5" --epochs 1 --batch 32 --device cpu --threads 1)
 for seed in 5 6 7 8 9; do # until a kernel comes that can be trained
-    search=("$kas" search --objective accuracy --dataset "$dir/d.h5" --net resnet20:n=1 --candidates 1 --epochs 1 --batch 32 --device cpu --threads 1 --seed $seed
+    search=("$kas" search --strategy random --objective accuracy --dataset "$dir/d.h5" --net resnet20:n=1 --candidates 1 --epochs 1 --batch 32 --device cpu --threads 1 --seed $seed
         --study "$dir/study")
     rm -rf "$dir/study"
     "${search[@]}" --quiet >"$dir/out" 2>"$dir/err" && break

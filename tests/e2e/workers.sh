@@ -12,7 +12,7 @@ store=@$server/url
 export KAS_CACHE_DIR=${KAS_CACHE_DIR:-$dir/cache}
 expect 0 'runs on' "$kas" store start "$server"
 for seed in 1 2; do "$kas" dataset make shapes -o "$dir/$seed.h5" --seed $seed --train 120 --test 24 --size 8 --classes 4 >/dev/null; done
-search=("$kas" search --objective accuracy --dataset "$dir/1.h5" --net tests/e2e/own_network.json --targets 3x3 --batch 16 --lr 0.005 --seed 1 --threads 1 --prune none --device cpu --compile-ahead 0)
+search=("$kas" search --strategy random --objective accuracy --dataset "$dir/1.h5" --net tests/e2e/own_network.json --targets 3x3 --batch 16 --lr 0.005 --seed 1 --threads 1 --prune none --device cpu --compile-ahead 0)
 short=(--candidates 4 --epochs 5)
 worker=("$kas" worker --store "$store" --threads 1)
 log() { cat "$1"/logs/*.log 2>/dev/null; }

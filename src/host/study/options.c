@@ -82,7 +82,8 @@ kas_search_options kas_search_options_default(void)
 {
     return (kas_search_options){.net = "resnet18",
                                 .network = "",
-                                .candidates = 16,
+                                .candidates = 48,
+                                .strategy = KAS_STRATEGY_EVOLUTION,
                                 .flops = 0.5,
                                 .params = 1.0,
                                 .latency = 1.0,
@@ -131,12 +132,19 @@ static void choose(int *size, int chosen, int least)
         *size = chosen > least ? chosen : least;
 }
 
+/* With rungs a generation has nine candidates at least: a third of them goes on, and then a third of
+ * these. */
+static int least_generation(const kas_search_options *o)
+{
+    return o->rungs.count > 1 ? 9 : 2;
+}
+
 /* A population is at most a quarter of the candidates, so that three quarters are children. */
 static kas_status size_evolution(kas_search_options *o)
 {
     choose(&o->population, o->candidates > 0 && o->candidates < 400 ? o->candidates / 4 : 100, 8);
     choose(&o->tournament, o->population / 10, 2);
-    choose(&o->generation, o->population / 5, 2);
+    choose(&o->generation, o->population / 5, least_generation(o));
     if (o->tournament > o->population)
         return kas_fail(KAS_USAGE,
                         "--tournament %d: larger than the population of %d; choose a smaller one, "
@@ -148,7 +156,8 @@ static kas_status size_evolution(kas_search_options *o)
 /* A generation is as large as evolution's. */
 static void size_tree(kas_search_options *o)
 {
-    choose(&o->generation, o->candidates > 0 && o->candidates < 400 ? o->candidates / 20 : 20, 2);
+    choose(&o->generation, o->candidates > 0 && o->candidates < 400 ? o->candidates / 20 : 20,
+           least_generation(o));
     if (o->exploration == 0)
         o->exploration = 4 * sqrt(2);
 }
@@ -205,8 +214,9 @@ kas_status kas_search_generations(kas_search_options *o)
     return KAS_OK;
 }
 
-kas_int_list kas_search_rungs(int epochs)
+kas_int_list kas_search_rungs(const kas_search_options *options)
 {
+    const int epochs = kas_search_recipe(options, true).epochs;
     kas_int_list list = {0};
     int parts = 1;
     while (epochs / (3 * parts) >= 1 && list.count < 3) {
@@ -261,6 +271,8 @@ void kas_search_options_command(const kas_search_options *options, const char *d
     kas_buf init = {0};
     defaults.recipe = kas_recipe_default();
     defaults.network = given.network; /* the name stands for it */
+    if (given.strategy != KAS_STRATEGY_RANDOM)
+        defaults.rungs = kas_search_rungs(&given);
     if (!given.candidates)
         given.candidates = defaults.candidates; /* --time says how many */
     kas_buf_puts(out, "kas-gpu search --study ");
@@ -276,6 +288,10 @@ void kas_search_options_command(const kas_search_options *options, const char *d
         kas_buf_puts(out, " \\\n    --from=FOLDER");
     if (given.known != (given.strategy != KAS_STRATEGY_RANDOM))
         kas_buf_printf(out, " \\\n    --known=%s", given.known ? "yes" : "no");
+    if (given.rungs.count == 0 && defaults.rungs.count > 0) {
+        kas_buf_puts(out, " \\\n    --rungs=none");
+        given.rungs = defaults.rungs;
+    }
     given.init[0] = given.from[0] = given.machine[0] = 0;
     given.known = defaults.known;
     given.halves = defaults.halves; /* no option */

@@ -125,9 +125,9 @@ bool kas_search_in_generations(const kas_search_options *options);
  * option. */
 kas_status kas_search_generations(kas_search_options *options);
 
-/* Returns the rungs that --rungs auto means for a training of so many epochs: a third of them, a
- * ninth, ... and the last. */
-kas_int_list kas_search_rungs(int epochs);
+/* Returns the rungs that --rungs auto means, the default of evolution and the tree: a 27th, a ninth
+ * and a third of a candidate's epochs, as far as these are whole epochs, and the last one. */
+kas_int_list kas_search_rungs(const kas_search_options *options);
 
 /* Appends the options as one line of canonical JSON. */
 void kas_search_options_write(const kas_search_options *options, kas_buf *out);

@@ -113,6 +113,7 @@ static kas_search_options search_options(int candidates)
 {
     kas_search_options o = kas_search_options_default();
     o.candidates = candidates;
+    o.strategy = KAS_STRATEGY_RANDOM;
     o.recipe = kas_recipe_default();
     o.recipe.epochs = EPOCHS;
     o.recipe.batch = 1;

@@ -40,6 +40,7 @@ static kas_status begin(double latency, const char *machine, bool dry, kas_sessi
     kas_search_options search = kas_search_options_default();
     search.recipe = kas_recipe_default();
     search.recipe.batch = 8;
+    search.strategy = KAS_STRATEGY_RANDOM;
     search.latency = latency;
     snprintf(search.latency_on, sizeof search.latency_on, "%s", machine);
     const kas_session_request request = {.study = study,

@@ -76,6 +76,8 @@ static void older_studies_are_read(void **state)
         "\"device\":\"cpu\",\"threads\":2}";
     kas_search_options old, now = kas_search_options_default();
     now.recipe = kas_recipe_default();
+    now.strategy = KAS_STRATEGY_RANDOM; /* the defaults of then */
+    now.candidates = 16;
     OK(kas_search_options_read("old", text, &old));
     assert_true(old.objective == KAS_OBJECTIVE_ACCURACY && !old.halves);
     assert_true(old.max_loss == 1 && old.finalists == 1 && old.seeds == 1);
@@ -262,6 +264,7 @@ static const double strong[] = {0.2, 0.4, 0.5, 0.6}, weak[] = {0.1, 0.15, 0.2, 0
 static kas_search_options judging(const char *prune)
 {
     kas_search_options o = kas_search_options_default();
+    o.strategy = KAS_STRATEGY_RANDOM;
     o.recipe.epochs = 4;
     strcpy(o.prune, prune);
     o.prune_window = 2;
@@ -453,7 +456,7 @@ static void rungs_of_options(void **state)
     assert_int_equal(kas_rungs_last(&o), 3); /* the end is a rung */
     assert_int_equal(kas_rungs_epochs(&o, 2), 10);
     assert_int_equal(kas_rungs_epochs(&o, 3), 30);
-    o.rungs = kas_search_rungs(30);
+    o.rungs = kas_search_rungs(&o);
     assert_int_equal(o.rungs.count, 4);
     assert_int_equal(kas_rungs_last(&o), 3);
     for (int r = 0; r < 4; r++)
@@ -475,6 +478,14 @@ static void rungs_of_options(void **state)
     o.candidates = 200;
     OK(kas_search_generations(&o));
     assert_true(o.population == 50 && o.tournament == 5 && o.generation == 10);
+    o.population = o.tournament = o.generation = 0;
+    o.candidates = 48;
+    OK(kas_search_generations(&o));
+    assert_true(o.population == 12 && o.tournament == 2 && o.generation == 2);
+    o.population = o.tournament = o.generation = 0;
+    o.rungs = (kas_int_list){2, {1, 4}};
+    OK(kas_search_generations(&o));
+    assert_true(o.population == 12 && o.generation == 9); /* 3 and 1 of them go on */
     o.tournament = 51;
     assert_int_equal(kas_search_generations(&o), KAS_USAGE);
     kas_search_options tree = judging("none"), again = tree;
@@ -491,6 +502,37 @@ static void rungs_of_options(void **state)
     assert_non_null(strstr(kas_error(), "--exploration is an option of --strategy tree"));
     again.tournament = 2;
     assert_int_equal(kas_search_generations(&again), KAS_USAGE);
+}
+
+/* The command of a study says what is not the default, which depends on the strategy. */
+static void commands_of_studies(void **state)
+{
+    (void)state;
+    kas_search_options o = kas_search_options_default();
+    static const kas_int_list none = {0}, other = {2, {2, 9}};
+    static const struct {
+        int strategy;
+        const kas_int_list *rungs; /* NULL: auto */
+        const char *said, *not_said;
+    } cases[] = {{KAS_STRATEGY_EVOLUTION, NULL, "--study", "--rungs"},
+                 {KAS_STRATEGY_EVOLUTION, NULL, "--study", "--strategy"},
+                 {KAS_STRATEGY_EVOLUTION, &none, "--rungs=none", "--strategy"},
+                 {KAS_STRATEGY_TREE, NULL, "--strategy=tree", "--rungs"},
+                 {KAS_STRATEGY_TREE, &other, "--rungs=2,9", "--known"},
+                 {KAS_STRATEGY_RANDOM, &none, "--strategy=random", "--rungs"},
+                 {KAS_STRATEGY_RANDOM, &other, "--rungs=2,9", "--known"}};
+    o.recipe = kas_recipe_default();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kas_buf text = {0};
+        o.strategy = cases[i].strategy;
+        o.known = o.strategy != KAS_STRATEGY_RANDOM;
+        o.rungs = cases[i].rungs ? *cases[i].rungs : kas_search_rungs(&o);
+        kas_search_options_command(&o, "d.h5", "s", &text);
+        if (!strstr(kas_buf_text(&text), cases[i].said) ||
+            strstr(kas_buf_text(&text), cases[i].not_said))
+            fail_msg("case %d: %s", (int)i, kas_buf_text(&text));
+        kas_buf_free(&text);
+    }
 }
 
 static void asynchronous_options(void **state)
@@ -578,6 +620,7 @@ int main(void)
         cmocka_unit_test(rungs_wait_for_all),
         cmocka_unit_test(the_recipe_of_candidates),
         cmocka_unit_test(rungs_of_options),
+        cmocka_unit_test(commands_of_studies),
         cmocka_unit_test(asynchronous_options),
         cmocka_unit_test(checkpoints_within_a_limit),
         cmocka_unit_test(device_lists),

@@ -16,7 +16,7 @@ typedef struct search_command {
     kas_session_request request;
     kas_cli_recipe recipe;
     bool dry, by_count, by_time;
-    bool known_given, auto_rungs;
+    bool known_given, rungs_given, auto_rungs;
     int objective; /* kas_objective; -1 = not given */
     bool limits_loss;
     double shrink; /* 0 = no rounds */
@@ -79,7 +79,7 @@ static const struct argp_option option_list[] = {
      "else "
      "a file in DIR)",
      1},
-    {"candidates", 'c', "N", 0, "Evaluate the first N kernels of the seed's list (default 16)", 1},
+    {"candidates", 'c', "N", 0, "Evaluate the first N kernels of the seed's list (default 48)", 1},
     {"time", 't', "T", 0,
      "Begin new candidates until T has passed, all runs together: 90s, 30m, 12h, 2d", 1},
     {"seed", 'S', "S", 0, "Seed of the list of kernels, the weights and the splits (default 0)", 1},
@@ -146,8 +146,9 @@ static const struct argp_option option_list[] = {
      "last (default 0.5)",
      3},
     {"strategy", OPTION_STRATEGY, "NAME", 0,
-     "random: kernels of the sampler (default); evolution: children of the best so far; tree: "
-     "Monte-Carlo tree search over how kernels begin",
+     "evolution: known kernels, then children of the best so far (default); random: kernels of the "
+     "sampler (default with --space nas-pte and --asynchronous); tree: Monte-Carlo tree search "
+     "over how kernels begin",
      4},
     {"population", OPTION_POPULATION, "N", 0,
      "evolution: candidates from which parents are chosen, and size of generation 0 (default a "
@@ -157,7 +158,8 @@ static const struct argp_option option_list[] = {
      "evolution: a parent is the best of so many (default a tenth of the population)", 4},
     {"generation", OPTION_GENERATION, "N", 0,
      "Candidates in a generation (default: evolution a fifth of the population; tree a twentieth "
-     "of --candidates, at most 20; random with --rungs 27, with --propose 8)",
+     "of --candidates, at most 20; both at least 9 with rungs; random with --rungs 27, with "
+     "--propose 8)",
      4},
     {"exploration", OPTION_EXPLORATION, "C", 0,
      "tree: weight of what is uncertain against what was good so far; few candidates may want less "
@@ -171,7 +173,7 @@ static const struct argp_option option_list[] = {
      "Begin with the finished kernels of a study, or the kernel files of a folder", 4},
     {"rungs", OPTION_RUNGS, "LIST", 0,
      "Epochs at which only the best third of a generation goes on, such as 1,3,10; auto: a 27th, "
-     "a ninth and a third of the epochs; none (default)",
+     "a ninth and a third of the epochs (default of evolution and tree); none (default of random)",
      4},
     {"asynchronous", OPTION_ASYNCHRONOUS, 0, 0,
      "With --rungs and --strategy random: a candidate goes on as soon as it is among the best "
@@ -243,10 +245,15 @@ static double parse_time(struct argp_state *state, const char *text)
 static const char *const answers[] = {"no", "yes", NULL};
 static const char *const prunings[] = {"curve", "none", "deterministic", NULL};
 
-/* Sets what the command left open: the objective, and with it the limit on the latency. */
+/* Sets what the command left open: the strategy, the objective, and with it the limit on the
+ * latency. */
 static void set_defaults(search_command *c)
 {
     kas_search_options *o = &c->request.search;
+    if (o->strategy < 0)
+        o->strategy = o->sample.space == KAS_SPACE_NAS_PTE || o->asynchronous
+                          ? KAS_STRATEGY_RANDOM
+                          : kas_search_options_default().strategy;
     if (c->objective >= 0)
         o->objective = c->objective;
     else if (c->limits_loss || c->shrink > 0)
@@ -367,6 +374,7 @@ static const kas_cli_value values[] = {
 static void parse_rungs(search_command *c, struct argp_state *state, const char *arg)
 {
     const kas_field field = {.option = "--rungs", .type = KAS_FIELD_LIST, .low = 1, .high = 1e6};
+    c->rungs_given = true;
     c->auto_rungs = strcmp(arg, "auto") == 0;
     if (c->auto_rungs || strcmp(arg, "none") == 0)
         c->request.search.rungs = (kas_int_list){0};
@@ -480,7 +488,6 @@ static const char doc[] =
     "Search kernels that replace a network's convolutions.\n\n"
     "  kas-gpu search --dataset shapes.h5 --net resnet20 --candidates 12 --epochs 3\n"
     "  kas-gpu search --dataset cifar100.h5 --time 12h --flops 0.5 --latency 1.0\n"
-    "  kas-gpu search -d cifar100.h5 --strategy evolution --rungs auto\n"
     "  kas-gpu search --dataset cifar100.h5 --dry-run\n"
     "  kas-gpu search --dataset cifar100.h5 --max-loss 1 --finalists 2 --seeds 3\n"
     "  kas-gpu search -d cifar100.h5 --space nas-pte --no-training\n"
@@ -502,7 +509,7 @@ static kas_status run(int argc, char **argv)
     c.request.search = kas_search_options_default();
     c.request.search.sample.sampler = KAS_SAMPLER_AS_STUDY;
     c.request.search.latency = c.request.search.flops = NAN;
-    c.request.search.finalists = -1;
+    c.request.search.finalists = c.request.search.strategy = -1;
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &c, &done));
     if (done)
         return KAS_OK;
@@ -511,9 +518,8 @@ static kas_status run(int argc, char **argv)
     KAS_TRY(kas_cli_recipe_get(&c.recipe, &c.request.search.recipe));
     if (!c.known_given)
         c.request.search.known = c.request.search.strategy != KAS_STRATEGY_RANDOM;
-    if (c.auto_rungs)
-        c.request.search.rungs =
-            kas_search_rungs(kas_search_recipe(&c.request.search, true).epochs);
+    if (c.auto_rungs || (!c.rungs_given && c.request.search.strategy != KAS_STRATEGY_RANDOM))
+        c.request.search.rungs = kas_search_rungs(&c.request.search);
     c.request.threads = c.common.threads;
     c.request.may_grow = c.by_count;
     if (c.untrained.given)
