@@ -381,3 +381,33 @@ double kas_interpret_get(const kas_interpreter *p, const void *tensor, size_t i)
 {
     return p->engine->get(tensor, i);
 }
+
+/* ---- a target alone -------------------------------------------------------------------------- */
+
+/* Lends a layer the input of another pass, and returns its own. */
+static void *lend(kas_interpreter *p, int layer, const kas_interpreter *inputs)
+{
+    const int in = p->options.net->layer[layer].in[0];
+    void *own = p->act[in];
+    p->act[in] = inputs->act[in];
+    return own;
+}
+
+static void give_back(kas_interpreter *p, int layer, void *own)
+{
+    p->act[p->options.net->layer[layer].in[0]] = own;
+}
+
+void kas_interpret_target(kas_interpreter *p, int layer, const kas_interpreter *inputs)
+{
+    void *own = lend(p, layer, inputs);
+    p->engine->forward(p, layer);
+    give_back(p, layer, own);
+}
+
+void kas_interpret_target_backward(kas_interpreter *p, int layer, const kas_interpreter *inputs)
+{
+    void *own = lend(p, layer, inputs);
+    p->engine->backward(p, layer, layer); /* the gradient of the input is not wanted */
+    give_back(p, layer, own);
+}

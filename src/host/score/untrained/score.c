@@ -31,6 +31,8 @@ static const kas_score table[KAS_SCORES] = {
                            kas_score_synflow},
     [KAS_SCORE_ZEN] = {"zen", "sensitivity to a change of the image", 0, kas_score_zen},
     [KAS_SCORE_MECO] = {"meco", "independence of channels", 0, kas_score_meco},
+    [KAS_SCORE_IMITATION] = {"imitation", "how well kernels learn to give what convolutions give",
+                             KAS_SCORE_DATA, kas_score_imitation},
     [KAS_SCORE_EXPRESSIVITY] = {"expressivity", "entropy of the channels of blocks", 0,
                                 kas_score_expressivity},
     [KAS_SCORE_PROGRESSIVITY] = {"progressivity", "least growth of that entropy", 0,
@@ -149,7 +151,7 @@ kas_status kas_score_each(int threads, int items, kas_score_work *work, void *co
     return status;
 }
 
-static const kas_minibatch *minibatch(const kas_scoring *s, bool other)
+const kas_minibatch *kas_scoring_minibatch(const kas_scoring *s, bool other)
 {
     return &s->setup->minibatch[(s->minibatch + other) % KAS_SCORE_MINIBATCHES];
 }
@@ -184,7 +186,7 @@ kas_status kas_scoring_forward(kas_scoring *s, bool other, bool *finite)
 {
     KAS_TRY(prepare(s));
     if (s->images != other) {
-        kas_interpret_forward(s->data, minibatch(s, other)->image);
+        kas_interpret_forward(s->data, kas_scoring_minibatch(s, other)->image);
         s->images = other;
         s->gradient = KAS_GRADIENT_NONE;
     }
@@ -218,7 +220,7 @@ kas_status kas_scoring_gradient(kas_scoring *s, bool other, kas_score_gradient g
     if (s->gradient == gradient)
         return KAS_OK;
     if (gradient == KAS_GRADIENT_LOSS) {
-        kas_interpret_loss(s->data, minibatch(s, other)->label);
+        kas_interpret_loss(s->data, kas_scoring_minibatch(s, other)->label);
         kas_interpret_backward(s->data, last, lowest(s), true);
     } else {
         kas_interpret_set_gradient(s->data, last, 1);

@@ -27,6 +27,7 @@ typedef enum kas_score_id {
     KAS_SCORE_SYNFLOW,
     KAS_SCORE_ZEN,
     KAS_SCORE_MECO,
+    KAS_SCORE_IMITATION,
     KAS_SCORE_EXPRESSIVITY,
     KAS_SCORE_PROGRESSIVITY,
     KAS_SCORE_TRAINABILITY,
@@ -90,7 +91,7 @@ typedef struct kas_score_setup {
 /* KAS_USAGE when a score is asked that lacks what it needs. */
 kas_status kas_score_check(const kas_score_setup *setup);
 
-enum { KAS_SCORE_MEMORIES = 3 };
+enum { KAS_SCORE_MEMORIES = 4 };
 typedef struct kas_score_memory {
     kas_interpret_memory block[KAS_SCORE_MEMORIES];
     kas_normals normals;

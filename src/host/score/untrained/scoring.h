@@ -26,6 +26,8 @@ struct kas_scoring {
     char layer[KAS_LAYER_NAME];
 };
 
+/* The minibatch, or the other one. */
+const kas_minibatch *kas_scoring_minibatch(const kas_scoring *s, bool other);
 /* The network after a forward pass over the minibatch, or the other one. *finite: its logits
  * are. */
 kas_status kas_scoring_forward(kas_scoring *s, bool other, bool *finite);
@@ -45,6 +47,7 @@ kas_status kas_score_zico(kas_scoring *s, double *value);
 kas_status kas_score_synflow(kas_scoring *s, double *value);
 kas_status kas_score_zen(kas_scoring *s, double *value);
 kas_status kas_score_meco(kas_scoring *s, double *value);
+kas_status kas_score_imitation(kas_scoring *s, double *value);
 kas_status kas_score_expressivity(kas_scoring *s, double *value);
 kas_status kas_score_progressivity(kas_scoring *s, double *value);
 kas_status kas_score_trainability(kas_scoring *s, double *value);
