@@ -7,10 +7,11 @@
 
 CIFAR100 is the folder of the official binary files (train.bin, test.bin).  Each strategy searches with each of 5 seeds in two settings:
 `known` begins with the known kernels on all sides, so that generation 0 of all strategies is the same; `none` without them.  NAME+SCORE:K
-is a strategy with --prefilter.  A candidate's verdict is the cheap one of the study on ranks: its kernels imitate the convolutions of a
+is a strategy with --prefilter, NAME/SCORE:T one with --legality.  A candidate's verdict is the cheap one of the study on ranks: its kernels imitate the convolutions of a
 trained network, and unless they miss more than 70% of their variance, one epoch of training follows.  That network is trained first, once,
 on images that no search sees: the searches have the first --images of the training set, and it has the others.  A search gets --seconds of
-device time: processor seconds of its worker and of the compilers that it starts, those of the unmodified network not counted.  It has one worker
+device time: processor seconds of its worker and of the compilers that it starts, those of the unmodified network not counted, and of the
+process that proposes and scores candidates, which are shared evenly among the candidates.  It has one worker
 of one thread, and a cache of its own, so that no search uses what another one has compiled.  No decision depends on a measured time:
 latencies are predicted for the machine `cpu` that comes with kas-gpu.  No search opens the test set, since each is stopped before its
 final trainings.
@@ -37,7 +38,7 @@ from ranks import BATCH, NET, RATE, SIDE, WARM_RATE
 from study import KAS, ROOT, kas, known_runs, must
 
 RUNS = os.path.join(ROOT, "bench", "results", "strategies.jsonl")
-STRATEGIES = ("random", "evolution", "tree", "random+az_nas:8", "evolution+az_nas:8")
+STRATEGIES = ("random", "evolution", "tree", "random/imitation:0.9", "evolution/imitation:0.9")
 SETTINGS = {"known": "yes", "none": "no"}  # by name: --known
 SEEDS = 5
 MOST_MISSED = 0.7
@@ -80,7 +81,7 @@ def teacher(args):
 
 
 def name_of(job):
-    return "-".join(map(str, job))
+    return "-".join(map(str, job)).replace("/", "~")
 
 
 def study_of(args, job):
@@ -91,6 +92,7 @@ def search(args, job):
     """Starts or continues a search."""
     strategy, setting, seed = job
     strategy, _, prefilter = strategy.partition("+")
+    strategy, _, legality = strategy.partition("/")
     words = ["search", "--dataset", dataset(args, "search"), "--init", teacher(args), "--net", NET, "--study", study_of(args, job),
              "--strategy", strategy, "--rungs", "none", "--seed", seed, "--known", SETTINGS[setting], "--candidates", 100000, "--epochs", 1, "--batch", BATCH,
              "--lr", WARM_RATE, "--imitate", 1, "--most-missed", MOST_MISSED, "--validation", VALIDATION, "--objective", "frontier",
@@ -101,6 +103,8 @@ def search(args, job):
         words += ["--generation", args.population // 5]  # as many as evolution has
     if prefilter:
         words += ["--prefilter", prefilter]
+    if legality:
+        words += ["--legality", legality]
     with open(study_of(args, job) + ".log", "a") as log:
         return subprocess.Popen([KAS, *map(str, words)], cwd=args.work, stdout=log, stderr=log, start_new_session=True,
                                 env={**os.environ, "KAS_CACHE_DIR": os.path.join(args.work, "cache", name_of(job))})
@@ -116,35 +120,57 @@ def items(args, job):
     for line in lines if code == 0 else []:
         if line["kind"] == "baseline" and line["state"] == "finished":
             baseline = line
-        elif line["kind"] == "candidate" and line["state"] not in ("queued", "running", "waiting", "predicted-slow", "prefiltered"):
+        elif line["kind"] == "candidate" and line["state"] not in ("queued", "running", "waiting", "predicted-slow", "low-score", "prefiltered"):
             if line["processor_seconds"] is None:
                 line["processor_seconds"] = line["ended"] - line["started"]
             ended.append(line)
     return baseline, sorted(ended, key=lambda line: line["ended"])
 
 
+def proposing(args, job):
+    """The processor seconds of the process that proposes, in parts of the study that have ended."""
+    path = study_of(args, job) + ".proposing"
+    if not os.path.exists(path):
+        return 0
+    with open(path) as file:
+        return float(file.read())
+
+
+def note_proposing(args, job, seconds):
+    with open(study_of(args, job) + ".proposing", "w") as file:
+        file.write(str(seconds))
+
+
+def own_seconds(process):
+    """The processor seconds of a process without those of its children."""
+    with open(f"/proc/{process.pid}/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def spent(args, job):
-    return sum(line["processor_seconds"] for line in items(args, job)[1])
+    return proposing(args, job) + sum(line["processor_seconds"] for line in items(args, job)[1])
 
 
 def record(args, job):
     baseline, ended = items(args, job)
-    plain = baseline["predicted_seconds"]
+    plain, each = baseline["predicted_seconds"], proposing(args, job) / max(1, len(ended))
     return {"strategy": job[0], "setting": job[1], "seed": job[2], "images": args.images, "epochs": args.epochs, "seconds": args.seconds,
             "unmodified": {"accuracy": baseline["accuracy"], "seconds": baseline["processor_seconds"]},
             "candidates": [{"kernel": line["kernel"], "origin": line["origin"], "state": line["state"],
                             "accuracy": line["accuracy"] if line["state"] == "finished" else None, "missed": line["missed"],
                             "ratio": line["predicted_seconds"] and round(line["predicted_seconds"] / plain, 4),
-                            "seconds": round(line["processor_seconds"], 3)} for line in ended]}
+                            "seconds": round(line["processor_seconds"] + each, 3)} for line in ended]}
 
 
 def run(args, job, deadline, file):
     """Lets a search go on until it has had its time, and returns whether it has: the part may end before."""
     if time.monotonic() > deadline:
         return False
-    process, whole = search(args, job), False
+    process, whole, before = search(args, job), False, proposing(args, job)
     while process.poll() is None and not whole and time.monotonic() < deadline:
         time.sleep(min(5, args.seconds / 50))
+        note_proposing(args, job, before + own_seconds(process))
         whole = spent(args, job) >= args.seconds
     stopped = process.poll() is None
     if stopped:

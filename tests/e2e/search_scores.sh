@@ -21,7 +21,7 @@ for l in items:
     if l["state"] == "prefiltered":
         assert "of 2 proposals of like FLOPs" in l["reason"], l
     if l["state"] == "low-score":
-        assert "Fisher potential" in l["reason"], l
+        assert l["reason"].startswith("score fisher "), l
 END
 # Another process walks through the same list.
 expect 0 'best kernel:' "$kas" resume "$dir/study"
@@ -53,6 +53,8 @@ cmp "$dir/pte/best/kernel.json" "$dir/pte/legal/$(sed -n 's/.*"best": "\([0-9a-f
 expect 0 'kernel.json' "$kas" predict "$dir/pte/best/kernel.json" --net resnet20 --input 3x8x8 --machine orin
 expect 6 'none of 2 configurations is legal: none was scored, for 2 are predicted to be slower than --latency 0.01 allows' "${pte[@]}" --configurations 2 --seed 5 --latency 0.01
 [ ! -e "$dir/pte/best" ] || fail "best/ of an earlier search is still there"
+expect 2 'expected fisher or imitation' "$kas" search --dataset "$dir/s.h5" --net resnet20 --study "$dir/x" --legality snip
+expect 2 '--legality is fisher' "${pte[@]}" --legality imitation
 expect 2 '--no-training needs --space nas-pte' "$kas" search --dataset "$dir/s.h5" --no-training
 expect 2 'need --no-training' "$kas" search --dataset "$dir/s.h5" --configurations 5
 expect 2 'a search without training needs a folder of its own' "$kas" search --dataset "$dir/s.h5" --net resnet20 --space nas-pte --no-training --study "$dir/study"

@@ -9,30 +9,39 @@ struct kas_legality {
     kas_minibatch minibatch[KAS_SCORE_MINIBATCHES];
     kas_score_setup setup;
     kas_score_memory memory;
+    int score;
     double original, tolerance;
 };
 
-kas_status kas_legality_parse(const char *text, double *tolerance)
+kas_status kas_legality_parse(const char *text, int *score, double *tolerance)
 {
+    static const int scores[] = {KAS_SCORE_FISHER, KAS_SCORE_IMITATION};
     char end;
     *tolerance = 0;
-    if (strcmp(text, "fisher") == 0)
-        return KAS_OK;
-    if (sscanf(text, "fisher:%lf%c", tolerance, &end) == 1 && *tolerance >= 0 && *tolerance <= 1)
-        return KAS_OK;
+    for (size_t i = 0; i < sizeof scores / sizeof *scores; i++) {
+        const char *name = kas_score_get(*score = scores[i])->name;
+        const size_t length = strlen(name);
+        if (strncmp(text, name, length) != 0)
+            continue;
+        if (!text[length])
+            return KAS_OK;
+        if (sscanf(text + length, ":%lf%c", tolerance, &end) == 1 && *tolerance >= 0 &&
+            *tolerance <= 1)
+            return KAS_OK;
+    }
     return kas_fail(
         KAS_USAGE,
-        "--legality: expected \"fisher\", or \"fisher:TOLERANCE\" with a tolerance from 0 "
-        "to 1, found \"%s\"",
+        "--legality: expected fisher or imitation, or one of them with a tolerance from "
+        "0 to 1, such as imitation:0.9, found \"%s\"",
         text);
 }
 
-kas_status kas_legality_potential(const kas_legality *l, const kas_replacement *replacement,
-                                  kas_score_memory *memory, double *out)
+kas_status kas_legality_score(const kas_legality *l, const kas_replacement *replacement,
+                              kas_score_memory *memory, double *out)
 {
     kas_scored scored;
     KAS_TRY(kas_score_average(&l->setup, replacement, 0, l->setup.seed, 1, memory, &scored));
-    *out = scored.value[KAS_SCORE_FISHER];
+    *out = scored.value[l->score];
     return KAS_OK;
 }
 
@@ -49,7 +58,7 @@ double kas_legality_least(const kas_legality *l)
 static kas_status prepare(kas_legality *l, const kas_search_options *options,
                           const kas_problem *problem, int batch)
 {
-    KAS_TRY(kas_legality_parse(options->legality, &l->tolerance));
+    KAS_TRY(kas_legality_parse(options->legality, &l->score, &l->tolerance));
     KAS_TRY(kas_minibatches_draw(problem->dataset, batch, options->seed, l->minibatch));
     l->setup = (kas_score_setup){.net = problem->net,
                                  .target = problem->target,
@@ -57,13 +66,14 @@ static kas_status prepare(kas_legality *l, const kas_search_options *options,
                                  .batch = batch,
                                  .seed = options->seed,
                                  .minibatch = l->minibatch};
-    l->setup.asked[KAS_SCORE_FISHER] = true;
-    KAS_TRY(kas_legality_potential(l, NULL, &l->memory, &l->original));
+    l->setup.asked[l->score] = true;
+    KAS_TRY(kas_legality_score(l, NULL, &l->memory, &l->original));
     return isfinite(l->original)
                ? KAS_OK
                : kas_fail(KAS_BAD_INPUT,
-                          "--legality: the Fisher potential of the unmodified network is "
-                          "not finite, so nothing can be compared with it");
+                          "--legality: the score %s of the unmodified network is not finite, so "
+                          "nothing can be compared with it",
+                          kas_score_get(l->score)->name);
 }
 
 kas_status kas_legality_open(const kas_search_options *options, const kas_problem *problem,
@@ -97,20 +107,21 @@ kas_status kas_legality_judge(kas_legality *l, const kas_replacement *replacemen
 {
     double found;
     const double least = kas_legality_least(l);
-    const kas_status status = kas_legality_potential(l, replacement, &l->memory, &found);
+    const kas_status status = kas_legality_score(l, replacement, &l->memory, &found);
     if (status == KAS_ILLEGAL || status == KAS_UNSUPPORTED)
         return KAS_OK;
     KAS_TRY(status);
     if (found >= least)
         return KAS_OK;
     work->state = KAS_WORK_LOW_SCORE;
+    const char *name = kas_score_get(l->score)->name;
     if (isfinite(found))
         snprintf(work->reason, sizeof work->reason,
-                 "Fisher potential %.4g; that of the unmodified network is %.4g, and --legality "
-                 "fisher:%g allows %.4g",
-                 found, l->original, l->tolerance, least);
+                 "score %s %.4g; that of the unmodified network is %.4g, and --legality %s:%g "
+                 "allows %.4g",
+                 name, found, l->original, name, l->tolerance, least);
     else
-        snprintf(work->reason, sizeof work->reason,
-                 "the Fisher potential at initialisation is not finite");
+        snprintf(work->reason, sizeof work->reason, "the score %s at initialisation is not finite",
+                 name);
     return KAS_OK;
 }

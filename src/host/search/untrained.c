@@ -252,7 +252,7 @@ static kas_status potential_of(const session *s, kas_score_memory *memory,
     kas_replacement r;
     KAS_TRY(place(s, c, &r));
     const bool quiet = kas_quiet(true);
-    const kas_status status = kas_legality_potential(s->legality, &r, memory, potential);
+    const kas_status status = kas_legality_score(s->legality, &r, memory, potential);
     kas_quiet(quiet);
     kas_replacement_free(&r);
     return status;

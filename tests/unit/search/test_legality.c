@@ -97,6 +97,36 @@ static void rejects_below_the_original(void **state)
     kas_problem_close(&p);
 }
 
+/* By another score: that of the unmodified network is 1. */
+static void rejects_by_imitation(void **state)
+{
+    (void)state;
+    kas_problem p;
+    kas_search_options options = kas_search_options_default();
+    kas_legality *legality;
+    kas_score_memory memory = {0};
+    kas_replacement r;
+    double found = 0;
+    open_problem(&p);
+    place(&p, "group_conv", &r);
+    snprintf(options.legality, sizeof options.legality, "imitation");
+    assert_int_equal(judged(&options, &p, &r).state, KAS_WORK_LOW_SCORE);
+    OK(kas_legality_open(&options, &p, KAS_LEGALITY_BATCH, &legality));
+    assert_true(kas_legality_original(legality) == 1);
+    OK(kas_legality_score(legality, &r, &memory, &found));
+    assert_true(found > 0.01 && found < 0.99);
+    snprintf(options.legality, sizeof options.legality, "imitation:%.6f", 1 - found + 2e-6);
+    assert_int_equal(judged(&options, &p, &r).state, KAS_WORK_QUEUED);
+    snprintf(options.legality, sizeof options.legality, "imitation:%.6f", 1 - found - 2e-6);
+    const kas_work work = judged(&options, &p, &r);
+    assert_int_equal(work.state, KAS_WORK_LOW_SCORE);
+    assert_non_null(strstr(work.reason, "score imitation 0."));
+    kas_legality_close(legality);
+    kas_score_memory_free(&memory);
+    kas_replacement_free(&r);
+    kas_problem_close(&p);
+}
+
 /* A kernel whose output overflows has no potential and is rejected, even where every potential is tolerated; a network of
  * which that is true cannot be compared with. */
 static void not_finite_is_rejected(void **state)
@@ -120,7 +150,7 @@ static void not_finite_is_rejected(void **state)
     assert_int_equal(work.state, KAS_WORK_LOW_SCORE);
     assert_non_null(strstr(work.reason, "is not finite"));
     OK(kas_legality_open(&options, &p, KAS_LEGALITY_BATCH, &legality));
-    OK(kas_legality_potential(legality, &r, &memory, &found));
+    OK(kas_legality_score(legality, &r, &memory, &found));
     assert_true(isnan(found));
     kas_legality_close(legality);
     kas_score_memory_free(&memory);
@@ -138,17 +168,20 @@ static void is_asked_for(void **state)
     kas_search_options options = kas_search_options_default();
     kas_legality *legality;
     double tolerance;
+    int score;
     open_problem(&p);
     OK(kas_legality_open(&options, &p, KAS_LEGALITY_BATCH, &legality));
     assert_null(legality);
-    OK(kas_legality_parse("fisher", &tolerance));
+    OK(kas_legality_parse("fisher", &score, &tolerance));
     assert_true(tolerance == 0);
-    OK(kas_legality_parse("fisher:0.25", &tolerance));
-    assert_true(tolerance == 0.25);
+    OK(kas_legality_parse("fisher:0.25", &score, &tolerance));
+    assert_true(tolerance == 0.25 && score == KAS_SCORE_FISHER);
+    OK(kas_legality_parse("imitation:0.9", &score, &tolerance));
+    assert_true(tolerance == 0.9 && score == KAS_SCORE_IMITATION);
     static const char *const wrong[] = {"fish",        "fisher:",    "fisher:2", "fisher:-0.1",
                                         "fisher:0.1x", "fisher:nan", "snip"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        assert_int_equal(kas_legality_parse(wrong[i], &tolerance), KAS_USAGE);
+        assert_int_equal(kas_legality_parse(wrong[i], &score, &tolerance), KAS_USAGE);
         assert_non_null(strstr(kas_error(), wrong[i]));
     }
     /* The images of all classes but one are left out. */
@@ -163,6 +196,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rejects_below_the_original),
+        cmocka_unit_test(rejects_by_imitation),
         cmocka_unit_test(not_finite_is_rejected),
         cmocka_unit_test(is_asked_for),
     };

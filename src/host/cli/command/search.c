@@ -115,10 +115,9 @@ static const struct argp_option option_list[] = {
      "or "
      "a file of `kas-gpu doctor --calibrate`",
      3},
-    {"legality", OPTION_LEGALITY, "fisher[:T]", 0,
-     "Reject candidates whose Fisher potential is below that of the unmodified network, or below 1 "
-     "- T "
-     "of it",
+    {"legality", OPTION_LEGALITY, "SCORE[:T]", 0,
+     "Reject candidates whose score, fisher or imitation, is below that of the unmodified network, "
+     "or below 1 - T of it, such as imitation:0.9",
      3},
     {"prefilter", OPTION_PREFILTER, "SCORE:K", 0,
      "Of each K proposals of like FLOPs train the one with the best score (docs/scores.md), such "
