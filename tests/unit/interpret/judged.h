@@ -25,7 +25,7 @@ typedef struct judge {
     double *images;
 } judge;
 
-static judge judge_make(const kas_net *net, const kas_replacement *replacement, int n)
+static inline judge judge_make(const kas_net *net, const kas_replacement *replacement, int n)
 {
     judge j = {0};
     const size_t layers = (size_t)net->layers;
@@ -50,7 +50,7 @@ static judge judge_make(const kas_net *net, const kas_replacement *replacement, 
     return j;
 }
 
-static void judge_free(judge *j)
+static inline void judge_free(judge *j)
 {
     for (int i = 0; i < j->net->net->layers; i++) {
         free(j->pass.act[i]);
@@ -71,7 +71,7 @@ static void judge_free(judge *j)
 }
 
 /* Gives the reference the weights of the interpreter. */
-static void judge_weights(judge *j, const kas_interpreter *p)
+static inline void judge_weights(judge *j, const kas_interpreter *p)
 {
     for (int i = 0; i < p->weights; i++) {
         const kas_interpret_weight *w = &p->weight[i];
@@ -83,7 +83,7 @@ static void judge_weights(judge *j, const kas_interpreter *p)
     }
 }
 
-static void judge_forward(judge *j, const float *images)
+static inline void judge_forward(judge *j, const float *images)
 {
     const kas_net *net = j->net->net;
     for (size_t k = 0; k < kas_ref_layer_size(&j->pass, 0); k++)
@@ -93,7 +93,7 @@ static void judge_forward(judge *j, const float *images)
 }
 
 /* From the gradient of layer `from`, which is there, to that of layer `to`. */
-static void judge_backward(judge *j, int from, int to)
+static inline void judge_backward(judge *j, int from, int to)
 {
     for (int i = 0; i < from; i++)
         memset(j->pass.grad[i], 0, sizeof(double) * kas_ref_layer_size(&j->pass, i));
@@ -101,7 +101,7 @@ static void judge_backward(judge *j, int from, int to)
         OK(kas_ref_layer_backward(&j->pass, i));
 }
 
-static double judge_loss(judge *j, const uint16_t *labels)
+static inline double judge_loss(judge *j, const uint16_t *labels)
 {
     const kas_net *net = j->net->net;
     const int last = net->layers - 1;
@@ -109,7 +109,7 @@ static double judge_loss(judge *j, const uint16_t *labels)
                                  j->pass.grad[last]);
 }
 
-static float *test_images(size_t n, uint64_t seed)
+static inline float *test_images(size_t n, uint64_t seed)
 {
     kas_rng rng = kas_rng_make(seed, KAS_PURPOSE_TEST, 0);
     float *x = malloc(sizeof *x * n);
