@@ -23,11 +23,11 @@ lines = [json.loads(l) for l in open(sys.argv[1])]
 scores = [l for l in lines if l["kind"] == "score"]
 assert len(scores) == 7 and scores[0]["kernel"] is None and scores[0]["states"]["az_nas"] == "not-asked"
 for l in scores:
-    assert l["scores"].keys() == l["states"].keys() and len(l["scores"]) == 19 and l["cpu_seconds"] > 0
+    assert l["scores"].keys() == l["states"].keys() and len(l["scores"]) == 20 and l["cpu_seconds"] > 0
     assert all((l["states"][s] == "ok") == (v is not None) for s, v in l["scores"].items())
     assert l["states"]["params"] == "ok"
 agreement = {l["score"]: l for l in lines if l["kind"] == "agreement"}
-assert len(agreement) == 19 and agreement["params"]["minibatches"] == 1
+assert len(agreement) == 20 and agreement["params"]["minibatches"] == 1
 END
 
 # Data are needed by some scores only.
