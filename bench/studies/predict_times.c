@@ -10,7 +10,10 @@
  *
  * A line counts when the unmodified network beside the kernel was within 5% of its fastest time in
  * all of OUT (predict/turns.h); otherwise something else ran, and the kernel is measured again, in
- * this call while there is time, or in the next. */
+ * this call while there is time, or in the next.
+ *
+ * Where SECONDS is "compile", all kernels are compiled and none is timed: the machine need not be
+ * idle meanwhile, and a later call finds their code in the cache. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +41,7 @@ typedef struct session {
     char **argv;
     int c, h, w, batch, kernels;
     double until;
+    bool compiles; /* and times nothing */
     kas_net *net;
     kas_target *target;
     int targets;
@@ -160,12 +164,38 @@ static kas_status put(session *s, const char *source, const char *name, const ch
 
 /* ---- one network ----------------------------------------------------------------------------- */
 
+/* Compiles programs into the cache. */
+static kas_status compile(session *s, kas_programs *programs)
+{
+    const kas_model_options options = {.net = s->net,
+                                       .programs = programs,
+                                       .batch = s->batch,
+                                       .precision = KAS_PRECISION_FP32};
+    kas_model *model;
+    KAS_TRY(kas_model_create(s->device, &options, &model));
+    kas_model_free(model);
+    s->measured++;
+    return KAS_OK;
+}
+
+static kas_status time_and_put(session *s, const char *source, const char *name, const char *text,
+                               kas_programs *programs)
+{
+    kas_turns_result result;
+    KAS_TRY(kas_turns_measure(s->turns, programs, TURNS, most_seconds, &result));
+    kas_status status = put(s, source, name, text, &result);
+    kas_planned_bytes_free(&result.planned);
+    if (status == KAS_OK)
+        status = add_line(s, name, result.unmodified);
+    s->measured++;
+    return status;
+}
+
 static kas_status measure(session *s, const char *source, const char *name, const char *text,
                           const kas_replacement *replacement)
 {
     const kas_model_options options = {.batch = s->batch};
     kas_programs programs = {0};
-    kas_turns_result result;
     if (is_done(s, name))
         return KAS_OK;
     if (kas_monotonic() > s->until) {
@@ -174,16 +204,10 @@ static kas_status measure(session *s, const char *source, const char *name, cons
     }
     kas_status status = kas_model_build_programs(&options, replacement,
                                                  kas_device_get_info(s->device)->arch, &programs);
+    kas_programs *changed = replacement ? &programs : NULL;
     if (status == KAS_OK)
-        status = kas_turns_measure(s->turns, replacement ? &programs : NULL, TURNS, most_seconds,
-                                   &result);
-    if (status == KAS_OK) {
-        status = put(s, source, name, text, &result);
-        kas_planned_bytes_free(&result.planned);
-        if (status == KAS_OK)
-            status = add_line(s, name, result.unmodified);
-        s->measured++;
-    } else if (status == KAS_UNSUPPORTED || status == KAS_NO_MEMORY || status == KAS_ILLEGAL) {
+        status = s->compiles ? compile(s, changed) : time_and_put(s, source, name, text, changed);
+    if (status == KAS_UNSUPPORTED || status == KAS_NO_MEMORY || status == KAS_ILLEGAL) {
         kas_warn("%s is left out: %s", name, kas_error());
         status = KAS_OK;
     }
@@ -268,7 +292,8 @@ static kas_status prepare(session *s)
     if (sscanf(s->argv[2], "%dx%dx%d", &s->c, &s->h, &s->w) != 3 || s->batch < 1 || s->kernels < 1)
         return kas_fail(KAS_USAGE, "input %s, batch %s, %s kernels: expected CxHxW and 1 or more",
                         s->argv[2], s->argv[3], s->argv[5]);
-    s->until = kas_monotonic() + atof(s->argv[7]);
+    s->compiles = strcmp(s->argv[7], "compile") == 0;
+    s->until = s->compiles ? INFINITY : kas_monotonic() + atof(s->argv[7]);
     KAS_TRY(kas_net_build(s->argv[1], s->h, s->w, s->c, 10, &s->net));
     KAS_TRY(kas_net_targets(s->net, NULL, &s->target, &s->targets));
     s->sample = calloc((size_t)s->kernels, sizeof *s->sample);
