@@ -361,8 +361,8 @@ int main(int argc, char **argv)
     if (status != KAS_OK)
         fprintf(stderr, "predict_times: %s\n", kas_error());
     else
-        printf("%d measured; for the next call: %d disturbed, %d left\n", s.measured, disturbed(&s),
-               s.left);
+        printf("%d %s; for the next call: %d disturbed, %d left\n", s.measured,
+               s.compiles ? "compiled" : "measured", disturbed(&s), s.left);
     release(&s);
     return status != KAS_OK;
 }
