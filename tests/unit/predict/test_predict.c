@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "host/device/cpu/cpu_conv.h"
 #include "host/predict/calibrate.h"
 #include "host/predict/predict.h"
 #include "host/space/file/assignment.h"
@@ -284,109 +283,6 @@ static void products(void **state)
     assert_true(kas_predict_pass(&m, &pass).part[KAS_BOUND_ARITHMETIC] < 40 * forward);
 }
 
-static double part_of(const kas_machine *m, const kas_conv_desc *d, kas_bound part)
-{
-    const kas_sweep pass = {.library = true, .conv = *d};
-    return kas_predict_pass(m, &pass).part[part];
-}
-
-/* What a CPU's library computes: the taps inside the image, in whole vectors, and a broadcast of each
- * input. */
-static void cpu_convolutions(void **state)
-{
-    (void)state;
-    kas_machine m;
-    kas_conv_desc d = {.n = 8,
-                       .h = 64,
-                       .w = 16,
-                       .c_in = 32,
-                       .c_out = 16,
-                       .groups = 1,
-                       .kernel_h = 7,
-                       .kernel_w = 1,
-                       .stride = 1,
-                       .dilation = 2,
-                       .pad_h = 6};
-    OK(kas_machine_find("cpu", &m));
-    const double tall = part_of(&m, &d, KAS_BOUND_ARITHMETIC);
-    d.c_out = 32; /* two multiply-adds for each broadcast, where there was one */
-    assert_true(fabs(part_of(&m, &d, KAS_BOUND_ARITHMETIC) / tall - 1.5) < 1e-9);
-    d.c_out = 16;
-    d.h = 8; /* of 7 * 8 taps that are 2 apart 32 lie inside; of 7 * 64 taps 424 */
-    assert_true(fabs(part_of(&m, &d, KAS_BOUND_ARITHMETIC) / tall - 32.0 / 424) < 1e-9);
-    d.groups = 32; /* depthwise: all lanes are used, and copies count as two taps more */
-    d.c_out = 32;
-    const double many = part_of(&m, &d, KAS_BOUND_ARITHMETIC);
-    d.h = 64;
-    assert_true(fabs(part_of(&m, &d, KAS_BOUND_ARITHMETIC) / many -
-                     8 * (424.0 / 64 + 2) / (32.0 / 8 + 2)) < 1e-9);
-}
-
-/* Few channels of a group are computed over lines of pixels, with as many multiply-adds as those
- * say. */
-static void cpu_lines(void **state)
-{
-    (void)state;
-    kas_machine m;
-    const kas_conv_desc d = {.n = 8,
-                             .h = 32,
-                             .w = 32,
-                             .c_in = 16,
-                             .c_out = 16,
-                             .groups = 8,
-                             .kernel_h = 3,
-                             .kernel_w = 3,
-                             .stride = 1,
-                             .pad_h = 1,
-                             .pad_w = 1,
-                             .x_pitch = 16,
-                             .y_pitch = 16};
-    OK(kas_machine_find("cpu", &m));
-    if (!kas_lines_pay(&d, KAS_CONV_FORWARD)) {
-        print_message("skipped: lines do not pay without AVX-512\n");
-        return;
-    }
-    assert_true(fabs(part_of(&m, &d, KAS_BOUND_ARITHMETIC) * m.rate[KAS_PRECISION_FP32] *
-                         m.efficiency[KAS_CONV_DEPTHWISE] / kas_lines_macs(&d) -
-                     1) < 1e-9);
-}
-
-/* A kernel's weights are copied in every call, an activation is a pass over the result, and pieces
- * do not find the network's tensors in the nearest cache. */
-static void cpu_passes(void **state)
-{
-    (void)state;
-    kas_machine m;
-    kas_operation op = {.grid = {64, 1, 1}, .block = {256, 1, 1}, .times = 8};
-    kas_sweep conv = {.library = true,
-                      .bytes = 1e5,
-                      .conv = {.n = 8,
-                               .h = 8,
-                               .w = 8,
-                               .c_in = 64,
-                               .c_out = 64,
-                               .groups = 1,
-                               .kernel_h = 1,
-                               .kernel_w = 1,
-                               .stride = 1}};
-    OK(kas_machine_find("cpu", &m));
-    const double held = kas_predict_pass(&m, &conv).part[KAS_BOUND_MEMORY];
-    conv.activated = true;
-    const double activated = kas_predict_pass(&m, &conv).part[KAS_BOUND_MEMORY];
-    assert_true(fabs(activated - held - 2.0 * 8 * 64 * 64 * 4 / m.inner_bandwidth) < 1e-12);
-    conv.activated = false;
-    conv.kernel = &(kas_operation){.times = 1};
-    const double copied = kas_predict_pass(&m, &conv).part[KAS_BOUND_MEMORY];
-    assert_true(fabs(copied - held - 2.0 * 64 * 64 * 4 / m.inner_bandwidth) < 1e-12);
-
-    kas_sweep pass = {.kernel = &op, .bytes = 8 * m.inner_bytes / 4};
-    const double near = kas_predict_pass(&m, &pass).part[KAS_BOUND_MEMORY];
-    pass.far = pass.bytes;
-    const double far = kas_predict_pass(&m, &pass).part[KAS_BOUND_MEMORY];
-    assert_true(fabs(near - pass.bytes / m.inner_bandwidth) < 1e-12);
-    assert_true(fabs(far - pass.bytes / m.outer_bandwidth) < 1e-12);
-}
-
 /* A floor that nothing reaches says nothing: with many channels a library is within twice of it. */
 static void libraries_come_near_their_floors(void **state)
 {
@@ -591,9 +487,6 @@ int main(void)
         cmocka_unit_test(few_blocks_fetch_slowly),
         cmocka_unit_test(convolutions),
         cmocka_unit_test(products),
-        cmocka_unit_test(cpu_convolutions),
-        cmocka_unit_test(cpu_lines),
-        cmocka_unit_test(cpu_passes),
         cmocka_unit_test(libraries_come_near_their_floors),
         cmocka_unit_test(never_below_the_floor),
         cmocka_unit_test(passes_of_a_network),
