@@ -2,10 +2,11 @@
 """Study (c): how well are latencies predicted?  Reads what predict_times measured, predicts each kernel with
 `kas-gpu predict`, and prints the table of bench/results.
 
-    bench/studies/predict.py KAS_GPU MACHINE TIMES.jsonl... [--launches]
+    bench/studies/predict.py KAS_GPU MACHINE TIMES.jsonl... [--launches] [--disturbed]
 
 Times are relative to the unmodified network, measured in turns with it. --launches adds which kinds of launches are
-predicted worst.
+predicted worst. --disturbed counts kernels that have no quiet line, too, by their last line: for machines that are never
+idle. A ratio of turns suffers less than a time, because what disturbs a kernel disturbs the network beside it.
 """
 import json
 import math
@@ -26,9 +27,9 @@ def quantile(values, q):
 
 
 def read(paths):
-    """The last quiet line of each kernel, and how many kernels have none: beside a quiet one the unmodified network is
-    within 5% of its fastest time of the file, as in src/host/predict/turns.h."""
-    rows, disturbed = {}, set()
+    """The last quiet line of each kernel, and the last line of each that has none: beside a quiet one the unmodified
+    network is within 5% of its fastest time of the file, as in src/host/predict/turns.h."""
+    rows, disturbed = {}, {}
     for path in paths:
         found = []
         for line in open(path):
@@ -43,8 +44,8 @@ def read(paths):
             if row["unmodified_seconds"] <= 1.05 * fastest:
                 rows[row["kernel"]] = row
             else:
-                disturbed.add(row["kernel"])
-    return rows, len(disturbed - set(rows))
+                disturbed[row["kernel"]] = row
+    return rows, {name: row for name, row in disturbed.items() if name not in rows}
 
 
 def predict(kas, machine, rows):
@@ -100,14 +101,17 @@ def launches(rows, predictions):
 
 
 def main():
-    arguments = [a for a in sys.argv[1:] if a != "--launches"]
+    arguments = [a for a in sys.argv[1:] if a not in ("--launches", "--disturbed")]
     if len(arguments) < 3:
         raise SystemExit(__doc__)
     rows, disturbed = read(arguments[2:])
+    counts = "--disturbed" in sys.argv
+    if counts:
+        rows.update(disturbed)
     if not rows:
         raise SystemExit("predict.py: %s: no measured kernel" % ", ".join(arguments[2:]))
     if disturbed:
-        print("%d kernels were disturbed and do not count.\n" % disturbed)
+        print("%d kernels were disturbed and %s.\n" % (len(disturbed), "count all the same" if counts else "do not count"))
     predictions = predict(arguments[0], arguments[1], rows)
     if arguments[1].endswith(".json"):
         margin = json.load(open(arguments[1]))["margin"] or 2

@@ -75,7 +75,7 @@ mkdir -p "$dir/empty"
 expect 3 'there is no kernel file' "${assemble[@]}" "$dir/empty" --latency 0.5 -o "$dir/x"
 
 # A study: one without finished candidates, and then the same with them.
-search=("$kas" search --strategy random --dataset "$dir/s.h5" --net resnet20 --study "$dir/study" --candidates 2 --epochs 2 --batch 20 --device cpu --threads 1
+search=("$kas" search --strategy random --dataset "$dir/s.h5" --net resnet20 --study "$dir/study" --candidates 4 --epochs 2 --batch 20 --device cpu --threads 1
     --flops 0.8 --finalists 1)
 "${search[@]}" >/dev/null 2>&1 &
 pid=$!

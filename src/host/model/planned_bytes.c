@@ -70,17 +70,18 @@ static kas_sweep *pass(counter *c, const char *what, int layer, double bytes)
     return &t->pass[t->passes++];
 }
 
-/* Adds a pass of a layer's convolution. */
-static void conv_pass(counter *c, kas_conv_pass number, const char *what, int layer, double bytes,
-                      kas_dtype dtype)
+/* Adds a pass of a layer's convolution; NULL: no memory. */
+static kas_sweep *conv_pass(counter *c, kas_conv_pass number, const char *what, int layer,
+                            double bytes, kas_dtype dtype)
 {
     kas_sweep *s = pass(c, what, layer, bytes);
     if (!s)
-        return;
+        return NULL;
     s->library = true;
     s->conv = kas_layer_conv_desc(c->m->net, layer, c->m->batch, dtype);
     s->conv.tf32 = c->m->tf32;
     s->conv_pass = number;
+    return s;
 }
 
 /* Adds the pass that combines what a batch norm's chunks of rows found: a thread has the loads of
@@ -92,12 +93,32 @@ static void combine_pass(counter *c, int layer, double bytes)
         s->rounds = 1;
 }
 
-/* Adds a launch of a kernel in the place of `layer`. */
-static void kernel_pass(counter *c, const char *what, int layer, const kas_operation *op)
+/* Returns the bytes of one of the network's own tensors, with all pieces of the batch; 0 of others. */
+static double bytes_of_network(const kas_program *p, int buffer)
+{
+    switch (p->buffer[buffer].role) {
+    case KAS_ROLE_X:
+    case KAS_ROLE_Y:
+    case KAS_ROLE_DX:
+    case KAS_ROLE_DY:
+        return (double)p->buffer[buffer].bytes;
+    default:
+        return 0;
+    }
+}
+
+/* Adds a launch of a program in the place of `layer`. */
+static void kernel_pass(counter *c, const char *what, int layer, const kas_program *p,
+                        const kas_operation *op)
 {
     kas_sweep *s = pass(c, what, layer, op->bytes * op->times);
     if (!s)
         return;
+    s->far = op->effort.far * op->times;
+    if (op->kind == KAS_OPERATION_CONV)
+        s->far =
+            bytes_of_network(p, op->x) + bytes_of_network(p, op->w) + bytes_of_network(p, op->y);
+    s->far = s->far < s->bytes ? s->far : s->bytes;
     s->kernel = op;
     s->library = op->kind == KAS_OPERATION_CONV;
     s->conv = op->conv;
@@ -119,13 +140,21 @@ static void program(counter *c, const kas_tape_op *op, bool backward, double x)
              2.0 * sizeof(float) * c->m->net->layer[op->norm].c);
     for (int i = 0; i < count; i++)
         if (op->epilogue >= 0 && i == p->written_by)
-            kernel_pass(c, "kernel forward with norm", op->layer,
+            kernel_pass(c, "kernel forward with norm", op->layer, p,
                         &p->epilogue_kernel[op->epilogue]);
         else
-            kernel_pass(c, backward ? "kernel backward" : "kernel forward", op->layer,
+            kernel_pass(c, backward ? "kernel backward" : "kernel forward", op->layer, p,
                         &(backward ? p->backward : p->forward)[i]);
     if (backward && op->pooled >= 0)
         pass(c, "stride pool backward", op->layer, x + slot(c, op->pooled));
+}
+
+static void conv_forward(counter *c, const kas_tape_op *op, double bytes)
+{
+    const char *what = op->norm >= 0 ? "convolution forward with norm" : "convolution forward";
+    kas_sweep *s = conv_pass(c, KAS_CONV_FORWARD, what, op->layer, bytes, op->y.dtype);
+    if (s)
+        s->activated = op->norm >= 0 && op->activation != KAS_ACTIVATION_NONE;
 }
 
 static void forward(counter *c, const kas_tape_op *op)
@@ -140,9 +169,7 @@ static void forward(counter *c, const kas_tape_op *op)
     switch (l->op) {
     case KAS_LAYER_CONV:
     case KAS_LAYER_LINEAR:
-        conv_pass(c, KAS_CONV_FORWARD,
-                  op->norm >= 0 ? "convolution forward with norm" : "convolution forward",
-                  op->layer, x + weights(c, op->layer, op->y.dtype) + x1 + y, op->y.dtype);
+        conv_forward(c, op, x + weights(c, op->layer, op->y.dtype) + x1 + y);
         if (l->bias && op->norm < 0)
             pass(c, "bias forward", op->layer, 2 * y);
         break;

@@ -47,6 +47,10 @@ typedef struct kas_sweep {
     bool library;            /* a library computes it: */
     kas_conv_desc conv;      /* this convolution, */
     kas_conv_pass conv_pass; /* this pass of it */
+    bool activated;          /* with an activation behind it */
+    /* Of `bytes`, of a kernel's launch: those of the network's own tensors. All other tensors are of
+     * one piece of the batch, and the next piece uses the same memory */
+    double far;
     /* Rounds of loads for which a thread of a GPU waits, one behind the other, where a pass has few
      * threads; else 0, and launches of kernels have their own (kas_effort) */
     double rounds;

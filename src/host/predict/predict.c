@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "host/predict/cpu.h"
 #include "host/predict/gpu.h"
 
 const char *const kas_bound_names[] = {"memory", "arithmetic", "latency", "launch", NULL};
@@ -38,6 +39,24 @@ static double busy_cores(const kas_machine *m, double blocks)
     return blocks / ceil(blocks / m->cores);
 }
 
+/* Returns the launches of a pass: one for each piece of the batch. */
+static int pieces_of(const kas_sweep *pass)
+{
+    return pass->kernel && pass->kernel->times > 1 ? pass->kernel->times : 1;
+}
+
+/* Returns the seconds of what the launch of one piece moves. What pieces share is in a CPU's nearest
+ * cache from one to the next; of the network's tensors each piece has another part, and all parts of
+ * them have passed through that cache since they were written. */
+static double moving_seconds(const kas_machine *m, const kas_sweep *piece)
+{
+    const int pieces = pieces_of(piece);
+    if (m->gpu)
+        return memory_seconds(m, piece->bytes);
+    return memory_seconds(m, piece->bytes - piece->far) +
+           memory_seconds(m, piece->far * pieces) / pieces;
+}
+
 /* ---- generated kernels ----------------------------------------------------------------------- */
 
 static double steps_of(const kas_machine *m, const kas_effort *e, double idle)
@@ -50,8 +69,9 @@ static double steps_of(const kas_machine *m, const kas_effort *e, double idle)
            m->turn * e->turns;
 }
 
-static void generated(const kas_machine *m, const kas_operation *op, double part[KAS_BOUNDS])
+static void generated(const kas_machine *m, const kas_sweep *pass, double part[KAS_BOUNDS])
 {
+    const kas_operation *op = pass->kernel;
     const double blocks = (double)op->grid[0] * op->grid[1] * op->grid[2];
     const double lanes = fmax(1, op->effort.lanes);
     if (m->threads > 0) {
@@ -59,7 +79,7 @@ static void generated(const kas_machine *m, const kas_operation *op, double part
         return;
     }
     const double steps = steps_of(m, &op->effort, round_up(lanes, m->warp) / lanes);
-    part[KAS_BOUND_MEMORY] = memory_seconds(m, op->bytes);
+    part[KAS_BOUND_MEMORY] = moving_seconds(m, pass);
     part[KAS_BOUND_ARITHMETIC] =
         fmax(steps / (busy_cores(m, blocks) * m->clock), op->flops / m->rate[KAS_PRECISION_FP32]);
 }
@@ -88,16 +108,6 @@ static double filled(const kas_machine *m, const kas_conv_desc *d, kas_conv_pass
     const double parts = m->gpu ? fmax(1, floor(sum / LEAST_SUM)) : 1;
     const double tiles = ceil(rows / TILE) * ceil(columns / TILE) * d->groups * parts;
     return tiles < m->cores ? tiles / m->cores : 1;
-}
-
-/* Returns the output channels that are computed together. oneDNN takes half a vector for groups of
- * few channels, when their outputs are a multiple of 4. */
-static double vector_of(const kas_machine *m, double in, double out, bool grouped)
-{
-    enum { TENSOR = 8, QUARTER = 4 };
-    if (m->gpu)
-        return TENSOR;
-    return grouped && in < m->lanes && fmod(out, QUARTER) == 0 ? m->lanes / 2 : m->lanes;
 }
 
 static kas_precision precision_of(const kas_conv_desc *d)
@@ -130,28 +140,34 @@ static kas_conv_class class_of(const kas_machine *m, const kas_conv_desc *d)
  * 13% of the one and 7% of the other. */
 static const double plain_share = 1.42;
 
-/* Returns the share of the rate that a convolution reaches. Vectors that are not full are computed
- * whole, and each has a cost of its own beside that of its inputs. */
+/* Returns the share of the rate that a convolution reaches on a GPU. Tiles that are not full are
+ * computed whole, and each has a cost of its own beside that of its inputs. */
 static double efficiency(const kas_machine *m, const kas_conv_desc *d)
 {
+    enum { TENSOR = 8 }; /* outputs that are computed together */
     const kas_conv_class class = class_of(m, d);
     const double in = (double)d->c_in / d->groups, out = (double)d->c_out / d->groups;
-    const bool grouped = class == KAS_CONV_GROUPED;
-    const double half = grouped ? m->half_grouped : m->half_channels;
+    const double half = class == KAS_CONV_GROUPED ? m->half_grouped : m->half_channels;
     if (class == KAS_CONV_DEPTHWISE)
         return m->efficiency[class];
-    const double share = m->efficiency[class] * in / (in + half) * out /
-                         round_up(out, vector_of(m, in, out, grouped));
-    return m->gpu && precision_of(d) == KAS_PRECISION_FP32 ? fmin(1, plain_share * share) : share;
+    const double share = m->efficiency[class] * in / (in + half) * out / round_up(out, TENSOR);
+    return precision_of(d) == KAS_PRECISION_FP32 ? fmin(1, plain_share * share) : share;
+}
+
+/* Returns the seconds of the multiply-adds. */
+static double conv_seconds(const kas_machine *m, const kas_conv_desc *d, kas_conv_pass pass)
+{
+    const double share = filled(m, d, pass);
+    return m->gpu ? conv_flops(d) / (m->rate[computed_in(m, d)] * share * efficiency(m, d))
+                  : kas_cpu_conv_seconds(m, d, pass) / share;
 }
 
 static void library(const kas_machine *m, const kas_sweep *pass, double part[KAS_BOUNDS])
 {
-    const kas_conv_desc *d = &pass->conv;
-    const double rate =
-        m->rate[computed_in(m, d)] * filled(m, d, pass->conv_pass) * efficiency(m, d);
-    part[KAS_BOUND_MEMORY] = memory_seconds(m, pass->bytes);
-    part[KAS_BOUND_ARITHMETIC] = conv_flops(d) / rate;
+    part[KAS_BOUND_MEMORY] = moving_seconds(m, pass);
+    if (!m->gpu)
+        part[KAS_BOUND_MEMORY] += memory_seconds(m, kas_cpu_conv_passes(pass));
+    part[KAS_BOUND_ARITHMETIC] = conv_seconds(m, &pass->conv, pass->conv_pass);
     part[KAS_BOUND_LAUNCH] += m->call;
 }
 
@@ -166,10 +182,14 @@ static void own_pass(const kas_machine *m, const kas_sweep *pass, double part[KA
 
 /* ---- a pass ---------------------------------------------------------------------------------- */
 
-/* A library may be faster at some shape than at the large product by which its rate was measured. */
-static double best_rate(const kas_machine *m, const kas_conv_desc *d)
+/* Returns the least seconds of a convolution's multiply-adds. A library may be faster at some shape
+ * than at the large product by which its rate was measured. */
+static double least_seconds(const kas_machine *m, const kas_conv_desc *d)
 {
-    return m->rate[computed_in(m, d)] * fmax(1, m->efficiency[class_of(m, d)]);
+    double best = 1;
+    for (int i = 0; i < KAS_CONV_CLASSES; i++)
+        best = fmax(best, m->gpu && i != (int)class_of(m, d) ? 1 : m->efficiency[i]);
+    return (m->gpu ? conv_flops(d) : kas_cpu_conv_flops(d)) / (m->rate[computed_in(m, d)] * best);
 }
 
 /* A launch finds nothing in a GPU's L1, which belongs to a multiprocessor. */
@@ -179,7 +199,7 @@ static double floor_of(const kas_machine *m, const kas_sweep *pass)
         m->threads > 0 ? memory_seconds(m, pass->bytes) : pass->bytes / m->inner_bandwidth;
     double arithmetic = 0;
     if (pass->library)
-        arithmetic = conv_flops(&pass->conv) / best_rate(m, &pass->conv);
+        arithmetic = least_seconds(m, &pass->conv);
     else if (pass->kernel)
         arithmetic = pass->kernel->flops / m->rate[KAS_PRECISION_FP32];
     return m->launch + fmax(memory, arithmetic);
@@ -191,7 +211,7 @@ static kas_estimate predict_launch(const kas_machine *m, const kas_sweep *pass)
     if (pass->library)
         library(m, pass, e.part);
     else if (pass->kernel)
-        generated(m, pass->kernel, e.part);
+        generated(m, pass, e.part);
     else
         own_pass(m, pass, e.part);
     double longest = 0, sum = 0;
@@ -209,10 +229,10 @@ static kas_estimate predict_launch(const kas_machine *m, const kas_sweep *pass)
 
 kas_estimate kas_predict_pass(const kas_machine *m, const kas_sweep *pass)
 {
-    /* one for each piece of the batch */
-    const int times = pass->kernel && pass->kernel->times > 1 ? pass->kernel->times : 1;
+    const int times = pieces_of(pass);
     kas_sweep one = *pass;
     one.bytes /= times;
+    one.far /= times;
     kas_estimate e = predict_launch(m, &one);
     for (int i = 0; i < KAS_BOUNDS; i++)
         e.part[i] *= times;

@@ -134,6 +134,7 @@ typedef struct kas_effort {
     /* Of a CPU: */
     double scattered; /* reads and writes apart in memory, in reads whose cache lines are lost */
     double alone;     /* operations of lanes that are not computed together, in shared ones */
+    double far; /* bytes of the network's own tensors; all others are of one piece of the batch */
 } kas_effort;
 
 typedef struct kas_operation {

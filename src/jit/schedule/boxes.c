@@ -463,3 +463,18 @@ double kas_box_bytes(const kas_ir *ir, const kas_shared_box *box)
         runs *= (double)ir->var_size[box->dim[i]];
     return runs * ceil(run / SECTOR_BYTES) * SECTOR_BYTES;
 }
+
+void kas_nest_count_fills(const kas_ir *ir, const kas_nest *n, kas_effort *effort)
+{
+    enum { ADDRESSES = 2, WORD = 4 };
+    const double threads = (double)n->block[0] * n->block[1];
+    const double fills = n->fills * n->grid[0] * n->grid[1] * n->grid[2];
+    for (int i = 0; i < n->boxes; i++) {
+        const double each = fills * kas_box_turns(ir, n, &n->box[i]) * threads;
+        effort->loads += each * (1 + n->box[i].fill_waves);
+        effort->arithmetic += ADDRESSES * each;
+        effort->divisions += 2 * fills * threads;
+        effort->sectors += fills * (kas_box_bytes(ir, &n->box[i]) +
+                                    (double)n->box[i].elements * WORD * n->box[i].fill_waves);
+    }
+}

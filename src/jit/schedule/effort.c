@@ -24,15 +24,17 @@ enum {
  * cost where each lane walks side by side. */
 static const double least_gather = 0.15, walked_gather = 0.4;
 /* What reads and writes apart in memory cost on a CPU, beside a read whose cache line is lost before
- * its next value is wanted: a read in a line that is kept, one in a line that a lane's own reduction
- * walks, one of an element of a tile, one that is picked, one of neighbours after all, and a write,
- * which fetches its line first. Tiles and picks are not fitted to measurements. */
-static const double kept_read = 0.3, walked_read = 0.15, tiled_read = 0.1, picked_read = 0.05,
+ * its next value is wanted: a read in a line that is kept, one in a kept line that a lane's own
+ * reduction walks, one of an element of a tile, one that is picked, one of neighbours after all, and a
+ * write, which fetches its line first. Picks are not fitted to measurements. */
+static const double kept_read = 0.3, walked_read = 0.15, tiled_read = 0.05, picked_read = 0.05,
                     near_access = 0.03, write_apart = 1.5;
-/* A row of one vector that reads apart is compiled to scalar code, of which a core does a few
- * operations at once; those of a function wait for one another. */
-enum { SHORT_ROW = 16 };
-static const double alone_operation = 0.3, alone_function = 1.5;
+/* A row of one or two vectors that reads apart is compiled to scalar code, and so are the functions
+ * in it. */
+enum { SHORT_ROW = 32 };
+static const double alone_operation = 1, alone_function = 1;
+/* Lanes for which a CPU's compiler keeps the sums of a loop around them in registers. */
+enum { KEPT_LANES = 64 };
 /* An innermost cache of a CPU: the bytes between lines that share a place, and how many share it */
 enum { LINE_BYTES = 64, WAY_BYTES = 4096, WAYS = 8 };
 
@@ -47,6 +49,7 @@ typedef struct counter {
     char *read;         /* by tensor */
     char *indexed;      /* by atom, on a GPU: it is counted */
     float *skipped;     /* by kas_ex: of a load, the share of its turns that a guard leaves out */
+    float *slid;        /* by kas_ex, on a CPU: unshared() of the value; 0: it depends on no tap */
     double rows;        /* of lanes */
     double row_lanes;   /* lanes of a row */
     bool reads_apart;
@@ -74,10 +77,10 @@ static double computed(const counter *c, uint64_t mask)
     return kas_masks_turns(&c->masks, mask | around);
 }
 
-/* Adds operations on a value. */
-static void operate(counter *c, uint64_t mask, double cost)
+/* Adds operations on a value that is computed in this share of its turns. */
+static void operate(counter *c, uint64_t mask, double cost, double share)
 {
-    const double n = computed(c, mask) * cost;
+    const double n = computed(c, mask) * cost * share;
     if (!(mask & c->lane))
         c->effort->shared += n;
     else if (cost > LARGEST_PLAIN)
@@ -96,6 +99,26 @@ static double unshared(const counter *c, kas_ix ix)
     return c->nest->slides && kas_ix_has_var(c->ir, ix, c->nest->inner)
                ? loads / (taps * (double)c->ir->var_size[c->nest->inner])
                : 1;
+}
+
+/* Returns the lanes of a row, with the turns inside them. */
+static double lanes_of_row(const counter *c)
+{
+    return c->row_lanes * (c->nest->inner < 0 ? 1 : (double)c->ir->var_size[c->nest->inner]);
+}
+
+/* Finds the share of a value's turns that neighbours in a window do not compute already: a function of
+ * one load is computed as often as that. */
+static void find_slid(counter *c, kas_ex e, const kas_ex_node *node, uint64_t mask)
+{
+    if (!c->ir->cpu || !c->nest->slides || mask >> c->nest->loops == 0)
+        return;
+    float share = node->kind == KAS_EX_LOAD ? (float)unshared(c, node->ix) : 0;
+    for (int i = 0; i < kas_ex_children(node); i++) {
+        const float of = c->slid[node->a[i]];
+        share = of == 0 || of == share ? share : share == 0 ? of : 1;
+    }
+    c->slid[e] = node->kind == KAS_EX_REDUCE ? 1 : share;
 }
 
 /* Returns how often a guard or clamp is computed, beside its turns: not where windows lie
@@ -229,6 +252,18 @@ static bool is_tiled(const counter *c, kas_ix ix)
     return c->nest->spill.turns > 0 && c->nest->store == ix;
 }
 
+/* Returns whether lanes limit an index each for itself: no compiler sees that they lie side by side. */
+static bool is_limited(const counter *c, kas_ix ix)
+{
+    const kas_ix_sum *s = kas_ix_get(c->ir, ix);
+    for (int i = 0; i < s->terms; i++) {
+        const kas_atom *atom = kas_atom_get(c->ir, s->term[i].atom);
+        if (atom->kind == KAS_ATOM_CLAMP && kas_masks_ix(&c->masks, atom->of) & c->lane)
+            return true;
+    }
+    return false;
+}
+
 /* Returns what a gather costs beside one of values in as many sectors as there are lanes. */
 static double gather_weight(const counter *c, kas_ix ix, double sectors)
 {
@@ -264,15 +299,19 @@ static void access_apart(counter *c, kas_ix ix, double n, size_t size, access_ki
 {
     const double sectors = kas_ix_lane_sectors(c->ir, ix, c->nest->lane, size);
     c->effort->gathers += n * gather_weight(c, ix, sectors);
+    if (kind == READ && !is_tiled(c, ix) && kas_ix_lane_divisions(c->ir, ix, c->nest->lane) > 0)
+        c->reads_apart = true;
     if (kind == PICKED) {
         c->effort->scattered += n * picked_read;
     } else if (is_tiled(c, ix)) {
         c->effort->scattered += n * tiled_read;
+    } else if (is_limited(c, ix)) {
+        c->effort->scattered += n * kept_read;
     } else if (is_interleaved(c, ix) || sectors < least_gather) {
         c->effort->scattered += n * near_access;
     } else if (kind == WRITE) {
         c->effort->scattered += n * sectors * write_apart;
-    } else if (is_walked(c, ix)) {
+    } else if (is_walked(c, ix) && is_kept(c, ix, (double)size)) {
         c->effort->scattered += n * sectors * walked_read;
     } else {
         c->effort->scattered += n * sectors * (is_kept(c, ix, (double)size) ? kept_read : 1);
@@ -313,13 +352,36 @@ static double bytes_of(const kas_ir *ir, int tensor)
     return size_of(ir, tensor) * (double)ir->tensor[tensor].elements;
 }
 
+/* Adds bytes of a tensor that the launch must move. */
+static void move(counter *c, int tensor, double bytes)
+{
+    c->bytes += bytes;
+    switch (c->ir->tensor[tensor].role) {
+    case KAS_ROLE_X:
+    case KAS_ROLE_Y:
+    case KAS_ROLE_DX:
+    case KAS_ROLE_DY:
+    case KAS_ROLE_RESIDUAL:
+        c->effort->far += bytes;
+        break;
+    default:
+        break;
+    }
+}
+
 /* ---- expressions ----------------------------------------------------------------------------- */
 
-/* Returns the cost of an operation. A minimum or maximum keeps NaN, which takes comparisons. */
-static double cost_of(kas_fn fn)
+/* Returns the cost of an operation. A minimum or maximum keeps NaN, which takes comparisons. An erf
+ * or sine of a CPU (prelude.h) takes more than three times as long as its exp, which counts 8. */
+static double cost_of(const counter *c, kas_fn fn)
 {
-    enum { KEEPS_NAN = 3, ARGMAX = 5 };
+    enum { KEEPS_NAN = 3, ARGMAX = 5, CPU_ERF = 28, CPU_SINE = 26 };
     switch (fn) {
+    case KAS_FN_ERF:
+        return c->ir->cpu ? CPU_ERF : kas_fn_cost(fn);
+    case KAS_FN_SIN:
+    case KAS_FN_COS:
+        return c->ir->cpu ? CPU_SINE : kas_fn_cost(fn);
     case KAS_FN_MIN:
     case KAS_FN_MAX:
     case KAS_FN_REDUCE_MAX:
@@ -331,10 +393,23 @@ static double cost_of(kas_fn fn)
     }
 }
 
-/* Adds a choice between values. A compiler makes it once for a row where all lanes choose alike. */
+/* Adds a choice between values. A compiler makes it once for a row where all lanes choose alike; a
+ * CPU's lanes then have an operation with the result (kas_inside, tile.h). */
 static void choose(counter *c, uint64_t condition, uint64_t mask, double share)
 {
-    operate(c, condition & c->lane ? mask : (mask & ~c->lane) | condition, share);
+    const bool alike = !(condition & c->lane);
+    operate(c, alike ? (mask & ~c->lane) | condition : mask, 1, share);
+    if (alike && c->ir->cpu && mask & c->lane)
+        operate(c, mask, 1, share);
+}
+
+/* Returns whether a CPU's compiler loads what stands behind a guard lane by lane: where all lanes of an
+ * unrolled turn choose alike, but turns do not (taps that are written). */
+static bool is_taken_apart(const counter *c, kas_ix ix)
+{
+    const uint64_t mask = kas_masks_ix(&c->masks, ix);
+    return c->ir->cpu && c->nest->inner >= 0 && !(mask & c->lane) && !(mask >> c->nest->loops) &&
+           mask & bit_of(c, c->nest->inner);
 }
 
 /* A sum of products: a multiply-add is one operation. */
@@ -346,10 +421,13 @@ static bool is_fused(const counter *c, const kas_ex_node *reduce)
     return body->kind == KAS_EX_BINARY && body->fn == KAS_FN_MUL;
 }
 
-/* Returns whether a CPU keeps a sum around the lanes in registers (emit_sums.c). */
+/* Returns whether a CPU keeps a sum around the lanes in registers: that of few lanes, and one that is
+ * written so (emit_sums.c). */
 static bool in_registers(const counter *c, kas_ex e)
 {
     kas_ex run, number;
+    if (c->ir->cpu && lanes_of_row(c) <= KEPT_LANES)
+        return true;
     while (kas_ex_get(c->ir, e)->kind == KAS_EX_REDUCE)
         e = kas_ex_get(c->ir, e)->a[0];
     return c->ir->cpu && c->nest->slides && kas_nest_product(c->ir, c->nest, e, &run, &number);
@@ -360,10 +438,11 @@ static void see_reduction(counter *c, kas_ex e, const kas_ex_node *node, uint64_
     const uint64_t body = kas_masks_ex(&c->masks, node->a[0]);
     if (!is_fused(c, node)) {
         c->flops += kas_masks_turns(&c->masks, mask) * (double)c->ir->var_size[node->var];
-        operate(c, body, cost_of((kas_fn)node->fn));
+        operate(c, body, cost_of(c, (kas_fn)node->fn), 1);
     }
     if (node->kind == KAS_EX_ROW) {
-        c->effort->reduced += computed(c, body);
+        if (!c->ir->cpu || c->nest->row || c->row_lanes > KEPT_LANES)
+            c->effort->reduced += computed(c, body);
         return;
     }
     const double length = kas_reduce_length(c->ir, e);
@@ -405,13 +484,14 @@ static void see(void *context, kas_ex e, const kas_ex_node *node)
     counter *c = context;
     const uint64_t mask = kas_masks_ex(&c->masks, e);
     const double n = kas_masks_turns(&c->masks, mask);
+    find_slid(c, e, node, mask);
     switch ((kas_ex_kind)node->kind) {
     case KAS_EX_LOAD:
         if (!c->read[node->tensor]) {
             const double there = (double)c->ir->tensor[node->tensor].elements;
             c->read[node->tensor] = 1;
             if (c->ir->tensor[node->tensor].role != KAS_ROLE_GAIN)
-                c->bytes += size_of(c->ir, node->tensor) * (n < there ? n : there);
+                move(c, node->tensor, size_of(c->ir, node->tensor) * (n < there ? n : there));
         }
         access(c, mask, node->ix, kas_dtype_size(c->ir->tensor[node->tensor].dtype),
                1 - c->skipped[e], is_picked(c, node) ? PICKED : READ, kas_nest_box_of(c->nest, e));
@@ -419,7 +499,7 @@ static void see(void *context, kas_ex e, const kas_ex_node *node)
     case KAS_EX_UNARY:
     case KAS_EX_BINARY:
         c->flops += n;
-        operate(c, mask, cost_of((kas_fn)node->fn));
+        operate(c, mask, cost_of(c, (kas_fn)node->fn), c->slid[e] > 0 ? c->slid[e] : 1);
         break;
     case KAS_EX_SELECT:
         c->flops += n;
@@ -427,12 +507,14 @@ static void see(void *context, kas_ex e, const kas_ex_node *node)
                1);
         break;
     case KAS_EX_GUARD:
+        if (is_taken_apart(c, node->ix))
+            c->effort->scattered += computed(c, mask) * kept_read;
         choose(c, kas_masks_ix(&c->masks, node->ix), mask,
                guarded(c, node->ix) * unshared(c, node->ix));
         compute_index(c, node->ix, 1, false);
         break;
     case KAS_EX_INDEX:
-        operate(c, mask, 1);
+        operate(c, mask, 1, 1);
         compute_index(c, node->ix, 1, false);
         break;
     case KAS_EX_REDUCE:
@@ -458,52 +540,21 @@ static void begin(counter *c)
     }
     c->rows = kas_masks_turns(&c->masks, c->all) / lanes;
     c->row_lanes = lanes;
-    c->effort->lanes = n->inner < 0 ? lanes : lanes * (double)c->ir->var_size[n->inner];
+    /* The turns inside a CPU's lanes are vectors of their own. */
+    c->effort->lanes = c->ir->cpu ? lanes : lanes_of_row(c);
     c->effort->turns = c->rows;
-}
-
-/* Adds what it takes to fill the boxes of all blocks: for each element a read, a write and their
- * addresses, and where a thread begins two divisions. */
-static void fill_boxes(counter *c)
-{
-    enum { ADDRESSES = 2 };
-    const kas_nest *n = c->nest;
-    const double threads = (double)n->block[0] * n->block[1];
-    const double fills = n->fills * n->grid[0] * n->grid[1] * n->grid[2];
-    for (int i = 0; i < n->boxes; i++) {
-        const double each = fills * kas_box_turns(c->ir, n, &n->box[i]) * threads;
-        c->effort->loads += each * (1 + n->box[i].fill_waves);
-        c->effort->arithmetic += ADDRESSES * each;
-        c->effort->divisions += 2 * fills * threads;
-        c->effort->sectors += fills * (kas_box_bytes(c->ir, &n->box[i]) +
-                                       (double)n->box[i].elements * WORD * n->box[i].fill_waves);
-    }
-}
-
-/* Adds what it takes to write the parts of sums to shared memory and to add them up, which each row
- * of threads does for itself. */
-static void add_parts(counter *c)
-{
-    const kas_nest *n = c->nest;
-    if (n->factored < 0)
-        return;
-    const double results = c->rows * c->row_lanes * n->part_words / (double)n->lanes;
-    const double times = c->ir->cpu ? 1 : n->block[1];
-    c->effort->arithmetic += results * times;
-    c->effort->loads += results * (1 + times);
-    c->effort->sectors += results * (1 + times) * WORD;
 }
 
 static void end(counter *c)
 {
     const kas_nest *n = c->nest;
     access(c, c->all, n->store, kas_dtype_size(c->ir->tensor[n->tensor].dtype), 1, WRITE, NULL);
-    fill_boxes(c);
-    add_parts(c);
-    c->bytes += bytes_of(c->ir, n->tensor);
+    kas_nest_count_fills(c->ir, n, c->effort);
+    kas_nest_count_parts(c->ir, n, c->rows * c->row_lanes, c->effort);
+    move(c, n->tensor, bytes_of(c->ir, n->tensor));
     for (int i = 0; i < n->outputs; i++)
-        c->bytes += bytes_of(c->ir, n->output[i]);
-    if (c->reads_apart && c->effort->lanes <= SHORT_ROW)
+        move(c, n->output[i], bytes_of(c->ir, n->output[i]));
+    if (c->reads_apart && lanes_of_row(c) <= SHORT_ROW)
         c->effort->alone = alone_operation * (c->effort->arithmetic + c->effort->loads) +
                            alone_function * c->effort->functions;
 }
@@ -519,7 +570,8 @@ kas_status kas_nest_count(const kas_ir *ir, const kas_nest *nest, double *flops,
     c.read = calloc((size_t)ir->tensors, 1);
     c.indexed = calloc((size_t)ir->atoms.count, 1);
     c.skipped = calloc((size_t)ir->exprs.count, sizeof *c.skipped);
-    if (!c.read || !c.indexed || !c.skipped) {
+    c.slid = calloc((size_t)ir->exprs.count, sizeof *c.slid);
+    if (!c.read || !c.indexed || !c.skipped || !c.slid) {
         status = kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
     } else {
         begin(&c);
@@ -533,6 +585,7 @@ kas_status kas_nest_count(const kas_ir *ir, const kas_nest *nest, double *flops,
     free(c.read);
     free(c.indexed);
     free(c.skipped);
+    free(c.slid);
     kas_masks_free(&c.masks);
     if (status == KAS_OK)
         status = kas_nest_count_waits(ir, nest, effort);

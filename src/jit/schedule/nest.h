@@ -91,6 +91,12 @@ kas_status kas_nest_list_boxes(kas_ir *ir, kas_nest *nest, int loop);
 double kas_box_turns(const kas_ir *ir, const kas_nest *nest, const kas_shared_box *box);
 /* Returns the bytes of the sectors from which an array is filled. */
 double kas_box_bytes(const kas_ir *ir, const kas_shared_box *box);
+/* Adds what it takes to fill the boxes of all blocks: for each element a read, a write and their
+ * addresses, and where a thread begins two divisions. */
+void kas_nest_count_fills(const kas_ir *ir, const kas_nest *nest, kas_effort *effort);
+/* Adds what it takes to write the parts of sums to shared memory and to add them up, which each row
+ * of threads does for itself; `lanes`: of all rows of the launch (rfactor.c). */
+void kas_nest_count_parts(const kas_ir *ir, const kas_nest *nest, double lanes, kas_effort *effort);
 /* Returns the value of a sum where variable `lane` has this value and all others are 0. */
 int64_t kas_ix_sum_at(const kas_ir *ir, const kas_ix_sum *sum, int lane, int64_t value);
 

@@ -70,3 +70,15 @@ kas_status kas_nest_rfactor(kas_ir *ir, kas_nest *nest, kas_step step)
     nest->part_words = (double)(f.sums * nest->parts * nest->lanes);
     return KAS_OK;
 }
+
+void kas_nest_count_parts(const kas_ir *ir, const kas_nest *n, double lanes, kas_effort *effort)
+{
+    enum { WORD = 4 };
+    if (n->factored < 0)
+        return;
+    const double results = lanes * n->part_words / (double)n->lanes;
+    const double times = ir->cpu ? 1 : n->block[1];
+    effort->arithmetic += results * times;
+    effort->loads += results * (1 + times);
+    effort->sectors += results * (1 + times) * WORD;
+}

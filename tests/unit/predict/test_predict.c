@@ -338,6 +338,32 @@ static void never_below_the_floor(void **state)
 }
 
 /* More images take longer, and a machine that is twice as fast in everything takes half. */
+/* Launches of a kernel know which of their bytes are the network's own, and the network's own
+ * convolutions whether an activation follows. */
+static void passes_of_a_network(void **state)
+{
+    (void)state;
+    const kas_machine *m = kas_machine_builtin(0);
+    kas_programs programs;
+    kas_prediction p;
+    int activated = 0;
+    double far = 0, inner = 0;
+    build(&replacement[0], false, &programs);
+    OK(kas_predict(m, net, &programs, BATCH, KAS_PRECISION_FP32, &p));
+    for (int i = 0; i < p.planned.passes; i++) {
+        const kas_sweep *pass = &p.planned.pass[i];
+        assert_true(pass->far >= 0 && pass->far <= pass->bytes);
+        assert_true(pass->kernel || pass->far == 0);
+        activated += pass->activated;
+        far += pass->far;
+        inner += pass->kernel ? pass->bytes - pass->far : 0;
+    }
+    assert_int_equal(activated, 1); /* the first convolution, which stays */
+    assert_true(far > 18 * 2.0 * BATCH * 16 * 8 * 8 * sizeof(float) && inner > 0);
+    kas_prediction_free(&p);
+    kas_programs_free(&programs);
+}
+
 static void sizes_and_speeds(void **state)
 {
     (void)state;
@@ -463,6 +489,7 @@ int main(void)
         cmocka_unit_test(products),
         cmocka_unit_test(libraries_come_near_their_floors),
         cmocka_unit_test(never_below_the_floor),
+        cmocka_unit_test(passes_of_a_network),
         cmocka_unit_test(sizes_and_speeds),
         cmocka_unit_test(candidates),
         cmocka_unit_test(a_machine_is_found_again),

@@ -43,6 +43,16 @@ kas_status kas_wide_conv_run(kas_cpu *cpu, const kas_wide_conv *wide, const kas_
 kas_status kas_wide_conv_hold(kas_cpu *cpu, const kas_wide_conv *wide, const kas_conv_desc *desc,
                               kas_dnnl_pass *library, void *w);
 
+/* A convolution over lines of pixels (conv_lines.h). kas_lines_pay returns whether a pass is faster
+ * so than with oneDNN. kas_lines_macs returns the multiply-adds of a forward pass over lines: those
+ * of lanes without a channel count, and copies in as many as they take as long as. `partial` is
+ * scratch of kas_lines_partial bytes for the gradient of the weights. */
+bool kas_lines_pay(const kas_conv_desc *desc, kas_conv_pass pass);
+double kas_lines_macs(const kas_conv_desc *desc);
+size_t kas_lines_partial(const kas_conv_desc *desc);
+void kas_lines_run(const kas_cpu *cpu, const kas_conv_desc *desc, kas_conv_pass pass,
+                   const kas_cpu_call *call, float *partial);
+
 /* A convolution run by our own loops (src/cuda/kernels/conv.cu). `wt` is scratch of as many floats
  * as the weights. */
 typedef struct kas_loop_conv {
@@ -51,13 +61,5 @@ typedef struct kas_loop_conv {
 kas_status kas_loop_conv_create(kas_cpu *cpu, const kas_conv_desc *desc, kas_loop_conv *out);
 void kas_loop_conv_run(const kas_cpu *cpu, const kas_loop_conv *loops, const kas_conv_desc *desc,
                        kas_conv_pass pass, void *x, void *w, float *wt, void *y);
-
-/* A convolution over lines of pixels (conv_lines.h). kas_lines_pay returns whether a pass is faster
- * so than with oneDNN. `partial` is scratch of kas_lines_partial bytes for the gradient of the
- * weights. */
-bool kas_lines_pay(const kas_conv_desc *desc, kas_conv_pass pass);
-size_t kas_lines_partial(const kas_conv_desc *desc);
-void kas_lines_run(const kas_cpu *cpu, const kas_conv_desc *desc, kas_conv_pass pass,
-                   const kas_cpu_call *call, float *partial);
 
 #endif

@@ -88,15 +88,26 @@ static bool fits(const kas_conv_desc *d, kas_conv_pass pass)
            kas_lines_band(&a, floats) >= 1;
 }
 
+/* Returns the multiply-adds of vectors for each pixel of groups, or of a map with few results. A
+ * pixel is copied `again` times, each in the time of two, and the lanes of one of few results are
+ * added up in as much. `tap`: what a multiply-add takes with its loads. */
+static double vector_steps(const kas_lines_args *a, double again, double tap)
+{
+    const double copies = 2 * again, totals = 2, taps = tap * a->kernel_h * a->kernel_w;
+    const double vectors = kas_lines_vectors(a);
+    return a->few ? vectors * (a->few * taps + copies) + a->few * totals
+                  : vectors / a->images * a->reads * (taps + copies);
+}
+
 /* Predicts whether windows of groups take less time than with oneDNN 2.6, in multiply-adds of
  * vectors. oneDNN has a vector for each group, of 4 lanes where the group has at most 4 channels on
  * either side, else of 8, and reads as many channels: it makes 5 multiply-adds while we make 2.4,
- * and twice as many in bf16. A pixel is copied in the time of about 2. Measured on a core with
- * AVX-512 over 40 shapes (bench/results); without AVX-512 these kernels are slower. */
+ * and twice as many in bf16. Measured on a core with AVX-512 over 40 shapes (bench/results); without
+ * AVX-512 these kernels are slower. */
 static bool groups_pay(const kas_conv_desc *d, kas_conv_pass pass)
 {
     enum { NARROW = 4, VECTOR = 8 };
-    const double copies = 2, slower = 2.1;
+    const double slower = 2.1;
     const kas_lines_args a = args_of(d, pass);
     const int taps = d->kernel_h * d->kernel_w;
     const bool narrow = a.reads <= NARROW && a.lanes <= NARROW;
@@ -104,8 +115,7 @@ static bool groups_pay(const kas_conv_desc *d, kas_conv_pass pass)
     const int vectors = (a.lanes + VECTOR - 1) / VECTOR;
     const bool halves = d->dtype == KAS_BF16 && pass != KAS_CONV_BACKWARD_WEIGHTS;
     const double library = (double)d->groups * reads * vectors * taps / (halves ? 2 : 1);
-    return kas_lines_pick_fast &&
-           slower / a.images * kas_lines_vectors(&a) * a.reads * (taps + copies) < library;
+    return kas_lines_pick_fast && slower * vector_steps(&a, 1, 1) < library;
 }
 
 /* Measured against oneDNN 2.6 on a core with AVX-512 (bench/results). oneDNN has slow code for
@@ -137,6 +147,18 @@ bool kas_lines_pay(const kas_conv_desc *d, kas_conv_pass pass)
     default:
         return far || apart || d->kernel_w >= WIDE;
     }
+}
+
+double kas_lines_macs(const kas_conv_desc *d)
+{
+    const kas_lines_args a = args_of(d, KAS_CONV_FORWARD);
+    const int floats = (a.few > 0 ? kas_lines_vectors(&a) : a.reads) * KAS_LINE_LANES;
+    const double band = kas_lines_band(&a, floats), reach = (a.kernel_h - 1) * a.dilation;
+    /* 8 neighbours and 3 taps load 10 vectors, else each multiply-add its own */
+    const bool shares = a.kernel_w == 3 && a.dilation == 1;
+    const double loads = shares ? (KAS_LINE_RUN + 2.0) / (3 * KAS_LINE_RUN) : 1;
+    return (double)a.n * a.out_h * a.out_w * KAS_LINE_LANES *
+           vector_steps(&a, (band + reach) / band, 1 + loads);
 }
 
 size_t kas_lines_partial(const kas_conv_desc *d)

@@ -1,0 +1,125 @@
+/* What a CPU's libraries and caches make of a launch. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "host/device/cpu/cpu_conv.h"
+#include "host/predict/predict.h"
+#include "support/ok.h"
+
+static double part_of(const kas_machine *m, const kas_conv_desc *d, kas_bound part)
+{
+    const kas_sweep pass = {.library = true, .conv = *d};
+    return kas_predict_pass(m, &pass).part[part];
+}
+
+/* What a CPU's library computes: the taps inside the image, in whole vectors, and a broadcast of each
+ * input. */
+static void cpu_convolutions(void **state)
+{
+    (void)state;
+    kas_machine m;
+    kas_conv_desc d = {.n = 8,
+                       .h = 64,
+                       .w = 16,
+                       .c_in = 32,
+                       .c_out = 16,
+                       .groups = 1,
+                       .kernel_h = 7,
+                       .kernel_w = 1,
+                       .stride = 1,
+                       .dilation = 2,
+                       .pad_h = 6};
+    OK(kas_machine_find("cpu", &m));
+    const double tall = part_of(&m, &d, KAS_BOUND_ARITHMETIC);
+    d.c_out = 32; /* two multiply-adds for each broadcast, where there was one */
+    assert_true(fabs(part_of(&m, &d, KAS_BOUND_ARITHMETIC) / tall - 1.5) < 1e-9);
+    d.c_out = 16;
+    d.h = 8; /* of 7 * 8 taps that are 2 apart 32 lie inside; of 7 * 64 taps 424 */
+    assert_true(fabs(part_of(&m, &d, KAS_BOUND_ARITHMETIC) / tall - 32.0 / 424) < 1e-9);
+    d.groups = 32; /* depthwise: all lanes are used, and copies count as two taps more */
+    d.c_out = 32;
+    const double many = part_of(&m, &d, KAS_BOUND_ARITHMETIC);
+    d.h = 64;
+    assert_true(fabs(part_of(&m, &d, KAS_BOUND_ARITHMETIC) / many -
+                     8 * (424.0 / 64 + 2) / (32.0 / 8 + 2)) < 1e-9);
+}
+
+/* Few channels of a group are computed over lines of pixels, with as many multiply-adds as those
+ * say. */
+static void cpu_lines(void **state)
+{
+    (void)state;
+    kas_machine m;
+    const kas_conv_desc d = {.n = 8,
+                             .h = 32,
+                             .w = 32,
+                             .c_in = 16,
+                             .c_out = 16,
+                             .groups = 8,
+                             .kernel_h = 3,
+                             .kernel_w = 3,
+                             .stride = 1,
+                             .pad_h = 1,
+                             .pad_w = 1,
+                             .x_pitch = 16,
+                             .y_pitch = 16};
+    OK(kas_machine_find("cpu", &m));
+    if (!kas_lines_pay(&d, KAS_CONV_FORWARD)) {
+        print_message("skipped: lines do not pay without AVX-512\n");
+        return;
+    }
+    assert_true(fabs(part_of(&m, &d, KAS_BOUND_ARITHMETIC) * m.rate[KAS_PRECISION_FP32] *
+                         m.efficiency[KAS_CONV_DEPTHWISE] / kas_lines_macs(&d) -
+                     1) < 1e-9);
+}
+
+/* A kernel's weights are copied in every call, an activation is a pass over the result, and pieces
+ * do not find the network's tensors in the nearest cache. */
+static void cpu_passes(void **state)
+{
+    (void)state;
+    kas_machine m;
+    kas_operation op = {.grid = {64, 1, 1}, .block = {256, 1, 1}, .times = 8};
+    kas_sweep conv = {.library = true,
+                      .bytes = 1e5,
+                      .conv = {.n = 8,
+                               .h = 8,
+                               .w = 8,
+                               .c_in = 64,
+                               .c_out = 64,
+                               .groups = 1,
+                               .kernel_h = 1,
+                               .kernel_w = 1,
+                               .stride = 1}};
+    OK(kas_machine_find("cpu", &m));
+    const double held = kas_predict_pass(&m, &conv).part[KAS_BOUND_MEMORY];
+    conv.activated = true;
+    const double activated = kas_predict_pass(&m, &conv).part[KAS_BOUND_MEMORY];
+    assert_true(fabs(activated - held - 2.0 * 8 * 64 * 64 * 4 / m.inner_bandwidth) < 1e-12);
+    conv.activated = false;
+    conv.kernel = &(kas_operation){.times = 1};
+    const double copied = kas_predict_pass(&m, &conv).part[KAS_BOUND_MEMORY];
+    assert_true(fabs(copied - held - 2.0 * 64 * 64 * 4 / m.inner_bandwidth) < 1e-12);
+
+    kas_sweep pass = {.kernel = &op, .bytes = 8 * m.inner_bytes / 4};
+    const double near = kas_predict_pass(&m, &pass).part[KAS_BOUND_MEMORY];
+    pass.far = pass.bytes;
+    const double far = kas_predict_pass(&m, &pass).part[KAS_BOUND_MEMORY];
+    assert_true(fabs(near - pass.bytes / m.inner_bandwidth) < 1e-12);
+    assert_true(fabs(far - pass.bytes / m.outer_bandwidth) < 1e-12);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cpu_convolutions),
+        cmocka_unit_test(cpu_lines),
+        cmocka_unit_test(cpu_passes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
