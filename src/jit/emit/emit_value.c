@@ -94,11 +94,52 @@ static void put_const(kas_emitter *e, double value)
     kas_buf_puts(e->out, strpbrk(text, ".e") ? "f" : ".0f");
 }
 
+/* Splits an address into the lane's own place, as *lane, and what all lanes share, as *shared. Returns
+ * false where there is nothing to gain: what is shared does not change inside the lanes, or lanes are
+ * not at one distance. */
+static bool split_address(const kas_emitter *e, kas_ix ix, kas_ix_sum *lane, kas_ix_sum *shared)
+{
+    const kas_ix_sum *s = kas_ix_get(e->ir, ix);
+    if (!e->ir->cpu || !(kas_masks_ix(&e->masks, ix) >> e->nest->loops))
+        return false;
+    *lane = (kas_ix_sum){0};
+    *shared = (kas_ix_sum){.constant = s->constant};
+    for (int i = 0; i < s->terms; i++) {
+        const kas_atom *atom = kas_atom_get(e->ir, s->term[i].atom);
+        const bool own = atom->kind == KAS_ATOM_VAR && atom->of == e->nest->lane;
+        if (!own && atom->kind != KAS_ATOM_VAR && kas_ix_has_var(e->ir, atom->of, e->nest->lane))
+            return false;
+        kas_ix_sum *to = own ? lane : shared;
+        to->term[to->terms++] = s->term[i];
+    }
+    return lane->terms > 0;
+}
+
+/* Writes where a load reads, as pointer, `between` and index. Of an index in 32 bits, of which a part
+ * becomes constant where a loop inside the lanes is unrolled, a CPU's compiler no longer knows that
+ * it cannot overflow, and gathers what lies side by side; so what lanes share is added to the
+ * pointer. */
+static void put_address(kas_emitter *e, const kas_ex_node *node, const char *between)
+{
+    kas_ix_sum lane, shared;
+    const bool split = split_address(e, node->ix, &lane, &shared);
+    kas_buf_printf(e->out, split ? "(p%d + " : "p%d", kas_emit_arg(e, node->tensor));
+    if (split) {
+        kas_buf_puts(e->out, "(");
+        kas_emit_put_sum(e, &shared);
+        kas_buf_puts(e->out, "))");
+    }
+    kas_buf_puts(e->out, between);
+    if (split)
+        kas_emit_put_sum(e, &lane);
+    else
+        kas_emit_put_ix(e, node->ix);
+}
+
 void kas_emit_put_load(kas_emitter *e, const kas_ex_node *node)
 {
     kas_buf_puts(e->out, kas_emit_is_real(e, node->tensor) ? "kas_value(" : "");
-    kas_buf_printf(e->out, "p%d[", kas_emit_arg(e, node->tensor));
-    kas_emit_put_ix(e, node->ix);
+    put_address(e, node, "[");
     kas_buf_puts(e->out, kas_emit_is_real(e, node->tensor) ? "])" : "]");
 }
 
@@ -490,8 +531,8 @@ void kas_emit_value(kas_emitter *e, kas_ex x)
     } else if (is_wide_load(e, x, node)) {
         kas_buf_puts(e->out,
                      kas_emit_is_real(e, node->tensor) ? "KAS_WIDE_LOAD_REAL(" : "KAS_WIDE_LOAD(");
-        kas_buf_printf(e->out, "t%d, p%d, ", name, kas_emit_arg(e, node->tensor));
-        kas_emit_put_ix(e, node->ix);
+        kas_buf_printf(e->out, "t%d, ", name);
+        put_address(e, node, ", ");
         kas_buf_puts(e->out, ");\n");
     } else {
         e->each = true;
