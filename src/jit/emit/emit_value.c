@@ -94,25 +94,34 @@ static void put_const(kas_emitter *e, double value)
     kas_buf_puts(e->out, strpbrk(text, ".e") ? "f" : ".0f");
 }
 
+static bool is_unrolled(const kas_emitter *e, int var)
+{
+    const int id = kas_nest_id_of(e->nest, var);
+    return id >= 0 && e->nest->state[id] == KAS_LOOP_UNROLLED;
+}
+
 /* Splits an address into the lane's own place, as *lane, and what all lanes share, as *shared. Returns
- * false where there is nothing to gain: what is shared does not change inside the lanes, or lanes are
- * not at one distance. */
+ * false where nothing is to be gained: lanes do not read side by side, or no loop that is unrolled
+ * inside them moves them all by a constant. */
 static bool split_address(const kas_emitter *e, kas_ix ix, kas_ix_sum *lane, kas_ix_sum *shared)
 {
+    enum { FEW = 8 }; /* lanes that compilers unroll, too */
     const kas_ix_sum *s = kas_ix_get(e->ir, ix);
-    if (!e->ir->cpu || !(kas_masks_ix(&e->masks, ix) >> e->nest->loops))
+    int64_t apart;
+    bool moved = false;
+    if (!e->ir->cpu || e->nest->slides || e->nest->lanes < FEW ||
+        !kas_ix_coeff(e->ir, ix, e->nest->lane, &apart) || apart != 1)
         return false;
     *lane = (kas_ix_sum){0};
     *shared = (kas_ix_sum){.constant = s->constant};
     for (int i = 0; i < s->terms; i++) {
         const kas_atom *atom = kas_atom_get(e->ir, s->term[i].atom);
-        const bool own = atom->kind == KAS_ATOM_VAR && atom->of == e->nest->lane;
-        if (!own && atom->kind != KAS_ATOM_VAR && kas_ix_has_var(e->ir, atom->of, e->nest->lane))
-            return false;
-        kas_ix_sum *to = own ? lane : shared;
+        const bool plain = atom->kind == KAS_ATOM_VAR;
+        kas_ix_sum *to = plain && atom->of == e->nest->lane ? lane : shared;
         to->term[to->terms++] = s->term[i];
+        moved |= plain && is_unrolled(e, atom->of);
     }
-    return lane->terms > 0;
+    return moved;
 }
 
 /* Writes where a load reads, as pointer, `between` and index. Of an index in 32 bits, of which a part
