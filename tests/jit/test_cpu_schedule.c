@@ -69,11 +69,12 @@ static void build_groups(kas_kernel *k)
     kas_build_along(k, KAS_OP_SCALE, kas_build_broadcast(k, KAS_OP_MUL, some, x), 0, 1);
 }
 
-/* The taps of a pixel and channel lie side by side, the channels apart: 5 and 25 of them. */
+/* In the operand of a library's map the taps of a pixel and channel lie side by side, the channels
+ * apart: 5 and 25 of them. */
 static void build_taps(kas_kernel *k)
 {
     const int taps = kas_build_unfold_window(k, kas_build_input(k), KAS_AXIS_W, 5, 3);
-    kas_build_fold(k, KAS_OP_FOLD_MAX, kas_build_elementwise(k, KAS_OP_SIGMOID, taps), 1);
+    kas_build_fc(k, kas_build_elementwise(k, KAS_OP_SIGMOID, taps), false, "C");
 }
 
 static void build_windows(kas_kernel *k)
@@ -82,12 +83,32 @@ static void build_windows(kas_kernel *k)
     kas_build_fc(k, kas_build_elementwise(k, KAS_OP_SIGMOID, taps), false, "C");
 }
 
+/* Unfolded tensors in memory that no library reads: in a reduction over the taps, and through all
+ * that keeps their dims or makes others of them. */
+static void build_maximum(kas_kernel *k)
+{
+    const int taps = kas_build_unfold_window(k, kas_build_input(k), KAS_AXIS_W, 5, 3);
+    kas_build_fold(k, KAS_OP_FOLD_MAX, kas_build_elementwise(k, KAS_OP_SIGMOID, taps), 1);
+}
+
+static void build_unfolded(kas_kernel *k)
+{
+    const int x = kas_build_input(k), grouped = kas_build_group(k, x, 0, 0);
+    const int taps = kas_build_unfold_window(k, grouped, HW, 3, 1);
+    const int norm = kas_build_along(k, KAS_OP_NORM, taps, 1, 5);
+    const int scaled = kas_build_along(k, KAS_OP_SCALE, norm, 1, 3);
+    const int pooled = kas_build_pool(k, KAS_OP_POOL_MAX, scaled, KAS_AXIS_H, 3);
+    const int soft = kas_build_softmax(k, kas_build_broadcast(k, KAS_OP_ADD, x, pooled), 1, 4);
+    kas_build_mix(k, kas_build_fold(k, KAS_OP_FOLD_AVG, soft, 2), 2, 3, "1");
+}
+
 typedef void build_kernel(kas_kernel *k);
-static build_kernel *const kernels[] = {build_softmax, build_product,  build_involution,
-                                        build_skinny,  build_averages, build_rows,
-                                        build_weights, build_taps,     build_windows};
-static const char *const names[] = {"softmax", "product", "involution", "skinny", "averages",
-                                    "rows",    "weights", "taps",       "windows"};
+static build_kernel *const kernels[] = {
+    build_softmax, build_product, build_involution, build_skinny,  build_averages, build_rows,
+    build_weights, build_taps,    build_windows,    build_maximum, build_unfolded};
+static const char *const names[] = {"softmax",  "product", "involution", "skinny",
+                                    "averages", "rows",    "weights",    "taps",
+                                    "windows",  "maximum", "unfolded"};
 
 static void test_agreement(void **state)
 {
@@ -135,15 +156,17 @@ static void test_text(void **state)
     static const struct {
         build_kernel *build;
         const char *word;
-    } cases[] = {{build_product, "KAS_TILE_FILL("},
-                 {build_softmax, "KAS_PICK("},
-                 {build_involution, "} else {"},
-                 {build_skinny, "} else {"},
-                 {build_averages, "KAS_TILE(pick0, 1, 80)"},
-                 {build_rows, "\n    KAS_TILE(pick0"}, /* in front of the rows */
-                 {build_weights, "KAS_TILED(pick0"},
-                 {build_taps, "KAS_TILE_STORE(spill, 5, 16, 16, "},
-                 {build_windows, "KAS_TILE_STORE(spill, 25, 16, 16, "}};
+    } cases[] = {
+        {build_product, "KAS_TILE_FILL("},
+        {build_softmax, "KAS_PICK("},
+        {build_involution, "} else {"},
+        {build_skinny, "} else {"},
+        {build_averages, "KAS_TILE(pick0, 1, 80)"},
+        {build_rows, "\n    KAS_TILE(pick0"}, /* in front of the rows */
+        {build_weights, "KAS_TILED(pick0"},
+        {build_taps, "KAS_TILE_STORE(spill, 5, 16, 16, "},
+        {build_windows, "KAS_TILE_STORE(spill, 25, 16, 16, "},
+        {build_maximum, "(p0 + ("}}; /* what lanes share of an address that changes inside */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         kas_program *cpu = program_of(cases[i].build, KAS_LINEAR_CPU),
                     *gpu = program_of(cases[i].build, KAS_LINEAR_GPU);
@@ -193,6 +216,21 @@ static void test_apart(void **state)
     assert_true(most <= 2);
 }
 
+/* Unfolded taps lie in front of the channels: their maximum, its number and its gradient read
+ * nothing apart. */
+static void test_taps_ahead(void **state)
+{
+    (void)state;
+    kas_program *program = program_of(build_maximum, KAS_LINEAR_CPU);
+    for (int i = 0; i < program->forwards + program->backwards; i++) {
+        const kas_operation *op = i < program->forwards ? &program->forward[i]
+                                                        : &program->backward[i - program->forwards];
+        assert_true(op->effort.gathers == 0 && op->effort.scattered == 0);
+        assert_true(op->accessed.contiguous == op->accessed.all);
+    }
+    kas_program_free(program);
+}
+
 /* The unfolded tensor of a skinny map, 25 times its input, is never in memory. */
 static void test_skinny(void **state)
 {
@@ -215,8 +253,9 @@ static void test_skinny(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_agreement), cmocka_unit_test(test_text),   cmocka_unit_test(test_groups),
-    cmocka_unit_test(test_apart),     cmocka_unit_test(test_skinny),
+    cmocka_unit_test(test_agreement),  cmocka_unit_test(test_text),
+    cmocka_unit_test(test_groups),     cmocka_unit_test(test_apart),
+    cmocka_unit_test(test_taps_ahead), cmocka_unit_test(test_skinny),
 };
 
 int main(void)

@@ -94,11 +94,61 @@ static void put_const(kas_emitter *e, double value)
     kas_buf_puts(e->out, strpbrk(text, ".e") ? "f" : ".0f");
 }
 
+static bool is_unrolled(const kas_emitter *e, int var)
+{
+    const int id = kas_nest_id_of(e->nest, var);
+    return id >= 0 && e->nest->state[id] == KAS_LOOP_UNROLLED;
+}
+
+/* Splits an address into the lane's own place, as *lane, and what all lanes share, as *shared. Returns
+ * false where nothing is to be gained: lanes do not read side by side, or no loop that is unrolled
+ * inside them moves them all by a constant. */
+static bool split_address(const kas_emitter *e, kas_ix ix, kas_ix_sum *lane, kas_ix_sum *shared)
+{
+    enum { FEW = 8 }; /* lanes that compilers unroll, too */
+    const kas_ix_sum *s = kas_ix_get(e->ir, ix);
+    int64_t apart;
+    bool moved = false;
+    if (!e->ir->cpu || e->nest->slides || e->nest->lanes < FEW ||
+        !kas_ix_coeff(e->ir, ix, e->nest->lane, &apart) || apart != 1)
+        return false;
+    *lane = (kas_ix_sum){0};
+    *shared = (kas_ix_sum){.constant = s->constant};
+    for (int i = 0; i < s->terms; i++) {
+        const kas_atom *atom = kas_atom_get(e->ir, s->term[i].atom);
+        const bool plain = atom->kind == KAS_ATOM_VAR;
+        kas_ix_sum *to = plain && atom->of == e->nest->lane ? lane : shared;
+        to->term[to->terms++] = s->term[i];
+        moved |= plain && is_unrolled(e, atom->of);
+    }
+    return moved;
+}
+
+/* Writes where a load reads, as pointer, `between` and index. Of an index in 32 bits, of which a part
+ * becomes constant where a loop inside the lanes is unrolled, a CPU's compiler no longer knows that
+ * it cannot overflow, and gathers what lies side by side; so what lanes share is added to the
+ * pointer. */
+static void put_address(kas_emitter *e, const kas_ex_node *node, const char *between)
+{
+    kas_ix_sum lane, shared;
+    const bool split = split_address(e, node->ix, &lane, &shared);
+    kas_buf_printf(e->out, split ? "(p%d + " : "p%d", kas_emit_arg(e, node->tensor));
+    if (split) {
+        kas_buf_puts(e->out, "(");
+        kas_emit_put_sum(e, &shared);
+        kas_buf_puts(e->out, "))");
+    }
+    kas_buf_puts(e->out, between);
+    if (split)
+        kas_emit_put_sum(e, &lane);
+    else
+        kas_emit_put_ix(e, node->ix);
+}
+
 void kas_emit_put_load(kas_emitter *e, const kas_ex_node *node)
 {
     kas_buf_puts(e->out, kas_emit_is_real(e, node->tensor) ? "kas_value(" : "");
-    kas_buf_printf(e->out, "p%d[", kas_emit_arg(e, node->tensor));
-    kas_emit_put_ix(e, node->ix);
+    put_address(e, node, "[");
     kas_buf_puts(e->out, kas_emit_is_real(e, node->tensor) ? "])" : "]");
 }
 
@@ -490,8 +540,8 @@ void kas_emit_value(kas_emitter *e, kas_ex x)
     } else if (is_wide_load(e, x, node)) {
         kas_buf_puts(e->out,
                      kas_emit_is_real(e, node->tensor) ? "KAS_WIDE_LOAD_REAL(" : "KAS_WIDE_LOAD(");
-        kas_buf_printf(e->out, "t%d, p%d, ", name, kas_emit_arg(e, node->tensor));
-        kas_emit_put_ix(e, node->ix);
+        kas_buf_printf(e->out, "t%d, ", name);
+        put_address(e, node, ", ");
         kas_buf_puts(e->out, ");\n");
     } else {
         e->each = true;

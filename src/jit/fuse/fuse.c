@@ -194,9 +194,7 @@ static double repeats(const visit *v, uint64_t mask)
 /* Returns whether a reduction walks along what lies side by side in the tensor that is read. */
 static bool walks(const visit *v, const kas_ex_node *node)
 {
-    int d = node->rank - 1;
-    while (d > 0 && v->ir->tensor[node->tensor].size[d] == 1)
-        d--;
+    const int d = kas_ir_innermost(&v->ir->tensor[node->tensor]);
     return (kas_masks_ix(&v->masks, node->idx[d]) & ~v->outer) != 0;
 }
 

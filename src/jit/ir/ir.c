@@ -59,11 +59,36 @@ int kas_ir_var(kas_ir *ir, int64_t size)
     return ir->vars++;
 }
 
+void kas_ir_memory_order(const kas_ir_tensor *t, int *dim)
+{
+    int count = 0;
+    for (int d = 0; d < t->rank && d < KAS_DIM_C; d++)
+        dim[count++] = d;
+    for (int behind = 0; behind < 2; behind++)
+        for (int d = KAS_DIM_C; d < t->rank; d++)
+            if ((t->ahead >> d & 1) != (uint32_t)behind)
+                dim[count++] = d;
+}
+
+int kas_ir_innermost(const kas_ir_tensor *t)
+{
+    int inner = 0;
+    for (int d = 1; d < t->rank; d++) {
+        const bool behind = inner < KAS_DIM_C || (t->ahead >> inner & 1) || !(t->ahead >> d & 1);
+        if (t->size[d] > 1 && behind)
+            inner = d;
+    }
+    return inner;
+}
+
 static void set_layout(kas_ir_tensor *t)
 {
     int64_t stride = 1;
+    int dim[KAS_IR_RANK];
+    kas_ir_memory_order(t, dim);
     t->elements = 1;
-    for (int d = t->rank - 1; d >= 0; d--) {
+    for (int i = t->rank - 1; i >= 0; i--) {
+        const int d = dim[i];
         if (t->pitch && d == 2)
             stride = t->pitch;
         t->stride[d] = stride;
@@ -71,6 +96,14 @@ static void set_layout(kas_ir_tensor *t)
         t->elements *= t->size[d];
     }
     t->floats = stride;
+}
+
+void kas_ir_put_ahead(kas_ir *ir, int tensor, uint32_t ahead)
+{
+    if (ir->tensor[tensor].ahead == ahead)
+        return;
+    ir->tensor[tensor].ahead = ahead;
+    set_layout(&ir->tensor[tensor]);
 }
 
 int kas_ir_add_tensor(kas_ir *ir, kas_tensor_kind kind, int rank, const int64_t *size, int pitch)

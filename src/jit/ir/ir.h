@@ -142,6 +142,7 @@ typedef struct kas_ir_tensor {
     int64_t floats;                                 /* elements of its memory, padding included */
     int pitch;                                      /* elements per pixel; 0 = not an activation */
     int parts; /* first dims, which count parts of a sum that another tensor adds up (reduce.c) */
+    uint32_t ahead; /* channel dims, as bits, that stand in front of the others in memory */
     kas_dtype dtype;
     kas_ex def;
     /* CONV: operands are tensors; the result is this tensor */
@@ -163,8 +164,8 @@ typedef struct kas_ir_tensor {
     uint32_t walked; /* for columns: the dims that are walked, as bits; 0: a row */
     /* Variable that counts the rows of the dims that hold several; -1: there is one row */
     int row_block;
-    int row_first; /* the first of those dims */
-    int row_owner; /* tensor whose kernel computes this one too, or -1 */
+    uint32_t row_dims; /* those dims, as bits */
+    int row_owner;     /* tensor whose kernel computes this one too, or -1 */
     /* For rows and columns: the value over row_var and the owner's variables, loads only */
     kas_ex row_value;
 } kas_ir_tensor;
@@ -198,6 +199,14 @@ int kas_ir_var(kas_ir *ir, int64_t size);
  * dims are batch, h, w and a pixel (the product of the others) takes `pitch` elements. Tensors with
  * a pitch and tensors that the caller gives are of the IR's dtype; the rest (sums) are float32. */
 int kas_ir_add_tensor(kas_ir *ir, kas_tensor_kind kind, int rank, const int64_t *size, int pitch);
+/* Puts channel dims, as bits, in front of the other channel dims in memory. Indices stay as they are,
+ * so whoever reads or writes the tensor need not know; a library's operand stays in its order. */
+void kas_ir_put_ahead(kas_ir *ir, int tensor, uint32_t ahead);
+/* Lists the dims of a tensor in the order of memory, outermost first. */
+void kas_ir_memory_order(const kas_ir_tensor *t, int *dim);
+/* Returns the innermost dim in memory that has several elements; the outermost one where none
+ * has. */
+int kas_ir_innermost(const kas_ir_tensor *t);
 
 /* Returns the elements of a tensor's memory. Behind tensors of ours there are some more on a
  * CPU, so that whole vectors can be read (schedule/picks.c). */

@@ -217,9 +217,9 @@ size_t kas_piece_bytes(kas_linear_policy policy, int cores);
 /* Returns the rule for an arch ("cpu", "sm_90") or a device ("cpu", "cuda:0"). */
 kas_linear_policy kas_linear_policy_of(const char *device);
 
-/* The version of kas_weight_offset. It is raised when that changes, so that files with weights in
- * the order of memory can be told apart. */
-enum { KAS_WEIGHT_ORDER = 3 };
+/* The version of the orders of weights. It is raised when kas_weight_offset changes, or which order
+ * maps have, so that files with weights in the order of memory can be told apart. */
+enum { KAS_WEIGHT_ORDER = 4 };
 
 typedef struct kas_program_options {
     int batch;

@@ -10,20 +10,30 @@ kas_span kas_lower_span(const kas_lower *l, int node)
     return (kas_span){node, n->in[0], n->dim, n->dim_end};
 }
 
+/* Dims are reduced outermost first: H and W lie outside the channels, and taps may, too. */
+static void sort_dims(const kas_ir_tensor *in, kas_along *dims)
+{
+    int order[KAS_IR_RANK], place[KAS_IR_RANK];
+    kas_ir_memory_order(in, order);
+    for (int i = 0; i < in->rank; i++)
+        place[order[i]] = i;
+    for (int i = 1; i < dims->count; i++)
+        for (int j = i; j > 0 && place[dims->dim[j]] < place[dims->dim[j - 1]]; j--) {
+            int d = dims->dim[j];
+            dims->dim[j] = dims->dim[j - 1];
+            dims->dim[j - 1] = d;
+        }
+}
+
 kas_along kas_lower_along(kas_lower *l, const kas_span *span)
 {
     const kas_ir_tensor in = l->ir->tensor[l->tensor[span->operand]];
     kas_along dims = {.rank = in.rank, .elements = 1};
     memcpy(dims.size, in.size, sizeof dims.size);
+    dims.ahead = in.ahead;
     for (int i = span->dim; i < span->dim_end; i++)
         dims.dim[dims.count++] = kas_lower_dim(l, span->node, i);
-    /* Dims are reduced outermost first: H and W lie outside the channels. */
-    for (int i = 1; i < dims.count; i++)
-        for (int j = i; j > 0 && dims.dim[j] < dims.dim[j - 1]; j--) {
-            int d = dims.dim[j];
-            dims.dim[j] = dims.dim[j - 1];
-            dims.dim[j - 1] = d;
-        }
+    sort_dims(&in, &dims);
     for (int i = 0; i < dims.count; i++) {
         const int64_t extent = in.size[dims.dim[i]];
         dims.var[i] = extent > 1 ? kas_ir_var(l->ir, extent) : -1;
@@ -36,6 +46,7 @@ kas_along kas_lower_along(kas_lower *l, const kas_span *span)
 int kas_lower_along_tensor(kas_lower *l, const kas_along *dims, kas_ix *idx)
 {
     const int tensor = kas_lower_tensor(l, dims->size, dims->rank);
+    kas_ir_put_ahead(l->ir, tensor, dims->ahead);
     l->ir->tensor[tensor].along = dims->elements;
     l->ir->tensor[tensor].dtype = KAS_F32; /* few values, and many depend on them */
     for (int d = 0; d < dims->rank; d++)

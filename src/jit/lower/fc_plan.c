@@ -271,9 +271,18 @@ static double lanes_of(const kas_lower *l, int node)
 {
     int dims;
     double lanes = 1;
+    const kas_ir_tensor *t = &l->ir->tensor[l->tensor[l->fc[node].in]];
+    int order[KAS_IR_RANK];
     read_through(l, node, &dims);
-    for (int d = dims - 1; d >= 0 && (is_kept_dim(l, node, d) || is_group_dim(l, node, d)); d--)
-        lanes *= (double)l->size[l->fc[node].in][d];
+    kas_ir_memory_order(t, order);
+    for (int i = t->rank - 1; i >= KAS_DIM_C; i--) {
+        const int d = order[i] - KAS_DIM_C;
+        if (d >= dims) /* it is read through */
+            continue;
+        if (!is_kept_dim(l, node, d) && !is_group_dim(l, node, d))
+            break;
+        lanes *= (double)t->size[order[i]];
+    }
     return lanes;
 }
 
@@ -327,6 +336,7 @@ static void make_windows(kas_lower *l, int node)
     for (int d = KAS_DIM_C; d < rank; d++)
         l->size[windows][d - KAS_DIM_C] = size[d];
     const int tensor = kas_lower_tensor(l, size, rank);
+    kas_lower_lay_windows(l, l->tensor[n->in[0]], tensor);
     l->tensor[windows] = tensor;
     kas_lower_vars(l, windows, idx);
     const kas_ex e = kas_lower_windows(l, node, idx);

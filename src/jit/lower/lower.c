@@ -39,6 +39,14 @@ int kas_lower_tensor(kas_lower *l, const int64_t *size, int rank)
     return kas_ir_add_tensor(l->ir, KAS_TENSOR_DEF, rank, size, kas_lower_pitch(l, pixel));
 }
 
+int kas_lower_like(kas_lower *l, int tensor, int pitch)
+{
+    const kas_ir_tensor t = l->ir->tensor[tensor];
+    const int made = kas_ir_add_tensor(l->ir, KAS_TENSOR_DEF, t.rank, t.size, pitch);
+    kas_ir_put_ahead(l->ir, made, t.ahead);
+    return made;
+}
+
 kas_ex kas_lower_read(kas_lower *l, int node, const kas_ix *idx)
 {
     return kas_ex_read(l->ir, l->tensor[node], idx);
@@ -56,7 +64,7 @@ void kas_lower_contribute(kas_lower *l, int node, kas_ex e)
         return;
     /* A tensor of its own for the sum so far bounds what one kernel may have to read. */
     const kas_ir_tensor value = l->ir->tensor[l->tensor[node]];
-    const int sum = kas_ir_add_tensor(l->ir, KAS_TENSOR_DEF, value.rank, value.size, value.pitch);
+    const int sum = kas_lower_like(l, l->tensor[node], value.pitch);
     memcpy(l->ir->tensor[sum].var, value.var, sizeof value.var);
     l->ir->tensor[sum].def = l->gradient[node];
     kas_ix idx[KAS_IR_RANK];
@@ -87,7 +95,7 @@ void kas_lower_sum_gradient(kas_lower *l, int node)
 {
     kas_ir *ir = l->ir;
     const kas_ir_tensor value = ir->tensor[l->tensor[node]];
-    const int g = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, value.rank, value.size, value.pitch);
+    const int g = kas_lower_like(l, l->tensor[node], value.pitch);
     memcpy(ir->tensor[g].var, value.var, sizeof value.var);
     ir->tensor[g].def = l->gradient[node];
     ir->tensor[g].backward = true;

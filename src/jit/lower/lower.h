@@ -123,8 +123,13 @@ void kas_lower_vars(kas_lower *l, int node, kas_ix *idx);
 int kas_lower_pitch(const kas_lower *l, int64_t channels);
 /* Adds a tensor of pixels; the dims size[3..] together are one pixel. */
 int kas_lower_tensor(kas_lower *l, const int64_t *size, int rank);
+/* Adds a tensor that has the dims of another one, in the same order of memory. */
+int kas_lower_like(kas_lower *l, int tensor, int pitch);
 /* Adds the tensor of a node, with the micro-DAG's shape and `q` instances, as l->tensor[node]. */
 int kas_lower_result(kas_lower *l, int node, int64_t q);
+/* Lays out a tensor of `operand`'s windows, whose taps are its last dims: on the CPU device taps lie
+ * in front of the channels in memory, which then are side by side (kas_ir_put_ahead). */
+void kas_lower_lay_windows(kas_lower *l, int operand, int windows);
 kas_ex kas_lower_read(kas_lower *l, int node, const kas_ix *idx);
 /* Makes the sum of the contributions to a node's gradient its gradient_tensor. */
 void kas_lower_sum_gradient(kas_lower *l, int node);
@@ -162,6 +167,7 @@ typedef struct kas_along {
     int64_t elements; /* elements reduced for one result */
     int64_t size[KAS_IR_RANK];
     int rank;
+    uint32_t ahead; /* as the operand's */
 } kas_along;
 /* Returns the dims of a span with new variables. */
 kas_along kas_lower_along(kas_lower *l, const kas_span *span);

@@ -147,8 +147,7 @@ static int reduce_rows(kas_lower *l, int node, pool_window w, kas_fn fn)
     kas_ir *ir = l->ir;
     const kas_ir_tensor result = ir->tensor[l->tensor[node]];
     const bool small = fn == KAS_FN_REDUCE_ARGMAX; /* 16 bits hold the number of a tap in a row */
-    const int tensor =
-        kas_ir_add_tensor(ir, KAS_TENSOR_DEF, result.rank, result.size, small ? result.pitch : 0);
+    const int tensor = kas_lower_like(l, l->tensor[node], small ? result.pitch : 0);
     kas_ix idx[KAS_IR_RANK], tap[AXES], from[AXES];
     int var[AXES];
     w.taps[0] = 1;
@@ -181,7 +180,7 @@ static kas_ex reduce_columns(kas_lower *l, pool_window w, int tensor, int rows, 
 static int winning_row(kas_lower *l, pool_window w, int columns, int maxima)
 {
     const kas_ir_tensor like = l->ir->tensor[columns];
-    const int row = kas_ir_add_tensor(l->ir, KAS_TENSOR_DEF, like.rank, like.size, like.pitch);
+    const int row = kas_lower_like(l, columns, like.pitch);
     const kas_ex e = reduce_columns(l, w, row, maxima, KAS_FN_REDUCE_ARGMAX);
     l->ir->tensor[row].def = e;
     return row;
@@ -224,7 +223,7 @@ static int share_of_each(kas_lower *l, int node, const pool_window *w)
 {
     kas_ir *ir = l->ir;
     const kas_ir_tensor value = ir->tensor[l->tensor[node]];
-    const int share = kas_lower_tensor(l, value.size, value.rank);
+    const int share = kas_lower_like(l, l->tensor[node], value.pitch);
     kas_ix idx[KAS_IR_RANK];
     for (int d = 0; d < value.rank; d++)
         idx[d] = kas_ix_var(ir, ir->tensor[share].var[d]);
@@ -258,7 +257,7 @@ static int gradient_of_rows(kas_lower *l, int node, pool_window w, int won, int 
 {
     kas_ir *ir = l->ir;
     const kas_ir_tensor value = ir->tensor[l->tensor[node]];
-    const int tensor = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, value.rank, value.size, 0);
+    const int tensor = kas_lower_like(l, l->tensor[node], 0);
     kas_ix idx[KAS_IR_RANK];
     w.taps[1] = 1;
     for (int d = 0; d < value.rank; d++)

@@ -15,12 +15,62 @@ static void result_sizes(const kas_lower *l, int node, int64_t q, int64_t *size)
         size[kas_lower_dim(l, node, i)] = l->size[node][i];
 }
 
+/* ---- order in memory ------------------------------------------------------------------------- */
+
+/* Returns the bits from `from` up to `end`. */
+static uint32_t bits_between(int from, int end)
+{
+    return (UINT32_C(1) << end) - (UINT32_C(1) << from);
+}
+
+void kas_lower_lay_windows(kas_lower *l, int operand, int windows)
+{
+    const kas_ir_tensor *from = &l->ir->tensor[operand];
+    if (l->linear_policy == KAS_LINEAR_CPU)
+        kas_ir_put_ahead(l->ir, windows,
+                         from->ahead | bits_between(from->rank, l->ir->tensor[windows].rank));
+}
+
+/* Returns bits without those from `from` up to `end`, which close up. */
+static uint32_t without(uint32_t bits, int from, int end)
+{
+    const uint32_t before = bits_between(0, from);
+    return (bits & before) | (bits >> (end - from) & ~before);
+}
+
+/* Makes the tensor of a node lie like its operand: what was ahead there is ahead here. */
+static void lay_result(kas_lower *l, int node)
+{
+    const kas_node *n = &l->kernel->node[node];
+    const kas_type type = kas_type_of(n->op);
+    const int operand = l->tensor[n->in[type == KAS_TYPE_BROADCAST]], d = KAS_DIM_C + n->dim;
+    const kas_ir_tensor *from = &l->ir->tensor[operand];
+    const uint32_t up_to = bits_between(0, d + 1);
+    uint32_t ahead = from->ahead;
+    if (type == KAS_TYPE_UNFOLD) {
+        kas_lower_lay_windows(l, operand, l->tensor[node]);
+        return;
+    }
+    if (type == KAS_TYPE_GROUP)
+        ahead = (ahead & up_to) | (ahead << 1 & ~up_to);
+    else if (type == KAS_TYPE_FOLD && d < from->rank) /* no channels are lost along H and W */
+        ahead = without(ahead, d, d + 1);
+    else if (type == KAS_TYPE_MIX)
+        ahead = without(ahead, d + 1, KAS_DIM_C + n->dim_end) & ~(UINT32_C(1) << d);
+    else if (type == KAS_TYPE_FC || type == KAS_TYPE_CONV || type == KAS_TYPE_BMM)
+        ahead = 0;
+    kas_ir_put_ahead(l->ir, l->tensor[node], ahead);
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
 int kas_lower_result(kas_lower *l, int node, int64_t q)
 {
     int64_t size[KAS_IR_RANK];
     result_sizes(l, node, q, size);
     const int tensor = kas_lower_tensor(l, size, KAS_DIM_C + l->kernel->node[node].shape.channels);
     l->tensor[node] = tensor;
+    lay_result(l, node);
     return tensor;
 }
 

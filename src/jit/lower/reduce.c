@@ -125,9 +125,7 @@ static void see_read(void *context, kas_ex e, const kas_ex_node *node)
         reduced |= depends_on(n->ir, node->idx[d], n->vars, n->var) >= 0;
     if (!reduced)
         return;
-    int last = node->rank - 1;
-    while (last > 0 && n->ir->tensor[node->tensor].size[last] == 1)
-        last--;
+    const int last = kas_ir_innermost(&n->ir->tensor[node->tensor]);
     const int i = depends_on(n->ir, node->idx[last], n->vars, n->var);
     n->found = i >= 0 ? i : n->found;
     n->across |= depends_on(n->ir, node->idx[last], n->out_rank, n->out_var) >= 0;

@@ -14,11 +14,14 @@ static void open_loops(kas_ir *ir, int tensor, kas_nest *nest)
 {
     const kas_ir_tensor *t = &ir->tensor[tensor];
     kas_ix idx[KAS_IR_RANK];
+    int dim[KAS_IR_RANK];
     kas_row_index(ir, t, idx);
     nest->column = t->walked ? t->row_var : -1;
     if (nest->column >= 0)
         nest->loop[nest->loops++] = nest->column;
-    for (int d = 0; d < t->rank; d++) {
+    kas_ir_memory_order(t, dim);
+    for (int i = 0; i < t->rank; i++) {
+        const int d = dim[i];
         nest->store = kas_ix_add(ir, nest->store, kas_ix_scale(ir, idx[d], t->stride[d]));
         if (t->var[d] >= 0 && !kas_row_has_dim(t, d))
             nest->loop[nest->loops++] = t->var[d];

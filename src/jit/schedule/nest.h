@@ -5,8 +5,6 @@
 
 #include "jit/schedule/schedule.h"
 
-/* Returns the number of a variable's loop or reduction (sequence.h); -1 where it has none. */
-int kas_nest_id_of(const kas_nest *nest, int var);
 /* Adds a step that was taken; returns false when there are too many. */
 bool kas_nest_record(kas_nest *nest, kas_step step);
 /* Takes a step on the loop of a variable. */

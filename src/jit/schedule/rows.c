@@ -53,8 +53,11 @@ static uint32_t lost_dims(const kas_ir *ir, const kas_ir_tensor *t, const char *
 static int64_t walk(const kas_ir_tensor *t, uint32_t walked, int64_t *behind)
 {
     int64_t length = 1;
+    int dim[KAS_IR_RANK];
+    kas_ir_memory_order(t, dim);
     *behind = 1;
-    for (int d = 0; d < t->rank; d++) {
+    for (int i = 0; i < t->rank; i++) {
+        const int d = dim[i];
         *behind = walked >> d & 1 ? 1 : *behind * t->size[d];
         length *= walked >> d & 1 ? t->size[d] : 1;
     }
@@ -162,7 +165,7 @@ static bool alone(finder *f, int t)
 
 bool kas_row_has_dim(const kas_ir_tensor *t, int d)
 {
-    return t->walked ? t->walked >> d & 1 : t->row_var >= 0 && d >= t->row_first;
+    return t->row_var >= 0 && (t->walked ? t->walked : t->row_dims) >> d & 1;
 }
 
 void kas_row_index(kas_ir *ir, const kas_ir_tensor *t, kas_ix *idx)
@@ -170,28 +173,33 @@ void kas_row_index(kas_ir *ir, const kas_ir_tensor *t, kas_ix *idx)
     int64_t size[KAS_IR_RANK];
     kas_ix row[KAS_IR_RANK];
     kas_ix place = t->row_var < 0 ? 0 : kas_ix_var(ir, t->row_var);
-    int dims = 0, next = 0;
+    int dims = 0, next = 0, dim[KAS_IR_RANK];
     if (t->row_var >= 0 && t->row_block >= 0)
         place = kas_ix_add(
             ir, place, kas_ix_scale(ir, kas_ix_var(ir, t->row_block), ir->var_size[t->row_var]));
-    for (int d = 0; d < t->rank; d++)
-        if (kas_row_has_dim(t, d))
-            size[dims++] = t->size[d];
+    kas_ir_memory_order(t, dim);
+    for (int i = 0; i < t->rank; i++)
+        if (kas_row_has_dim(t, dim[i]))
+            size[dims++] = t->size[dim[i]];
     kas_ix_unflatten(ir, place, dims, size, row);
-    for (int d = 0; d < t->rank; d++)
-        idx[d] = kas_row_has_dim(t, d) ? row[next++] : kas_ix_var(ir, t->var[d]);
+    for (int i = 0; i < t->rank; i++)
+        idx[dim[i]] = kas_row_has_dim(t, dim[i]) ? row[next++] : kas_ix_var(ir, t->var[dim[i]]);
 }
 
-/* Returns the first of the trailing dims of a pixel that hold one or several rows of `along`
- * elements, or -1. */
-static int first_dim(const kas_ir_tensor *t, int64_t along, int64_t *rows)
+/* Returns the trailing dims of a pixel, as bits, that hold one or several rows of `along` elements;
+ * 0: none do. */
+static uint32_t row_dims(const kas_ir_tensor *t, int64_t along, int64_t *rows)
 {
     int64_t elements = 1;
-    int d = t->rank;
-    while (elements < along && d > KAS_DIM_Q)
-        elements *= t->size[--d];
+    uint32_t dims = 0;
+    int dim[KAS_IR_RANK], i = t->rank;
+    kas_ir_memory_order(t, dim);
+    while (elements < along && i > KAS_DIM_Q) {
+        elements *= t->size[dim[--i]];
+        dims |= UINT32_C(1) << dim[i];
+    }
     *rows = elements / along;
-    return elements >= along && elements % along == 0 ? d : -1;
+    return elements >= along && elements % along == 0 ? dims : 0;
 }
 
 typedef struct converter {
@@ -447,8 +455,8 @@ static kas_status try_along(finder *f, int t, int64_t along)
     int64_t rows;
     kas_ir_tensor own = ir->tensor[t];
     own.row_var = kas_ir_var(ir, along);
-    own.row_first = first_dim(&own, along, &rows);
-    if (own.row_first >= 0 && along >= KAS_ROW_LEAST && along <= KAS_ROW_MOST) {
+    own.row_dims = row_dims(&own, along, &rows);
+    if (own.row_dims && along >= KAS_ROW_LEAST && along <= KAS_ROW_MOST) {
         own.row_block = rows > 1 ? kas_ir_var(ir, rows) : -1;
         KAS_TRY(try_row(f, t, &own));
     }

@@ -176,6 +176,8 @@ double kas_reduce_length(const kas_ir *ir, kas_ex e);
 /* Returns whether the reduction should run outside the lanes: it is too long for the compiler to
  * unroll, and a loop inside a lane does not vectorise. */
 bool kas_reduce_is_long(const kas_ir *ir, kas_ex e);
+/* Returns the number of a variable's loop or reduction (sequence.h); -1 where it has none. */
+int kas_nest_id_of(const kas_nest *nest, int var);
 /* Returns what steps made of a reduction. */
 kas_loop_state kas_nest_state_of(const kas_nest *nest, const kas_ex_node *reduce);
 /* Returns whether a reduction runs as a loop, around the lanes if it can: by its step, and before

@@ -36,7 +36,7 @@ static void print_dim(const kas_ir_tensor *t, int d, kas_buf *out)
 static void print_base(const kas_ir *ir, const kas_nest *nest, int id, kas_buf *out)
 {
     const kas_ir_tensor *t = &ir->tensor[nest->tensor];
-    int next = nest->column >= 0;
+    int next = nest->column >= 0, dim[KAS_IR_RANK];
     if (id >= nest->opened) {
         kas_buf_printf(out, "r%d", id - nest->opened);
         return;
@@ -45,9 +45,10 @@ static void print_base(const kas_ir *ir, const kas_nest *nest, int id, kas_buf *
         kas_buf_puts(out, "column");
         return;
     }
-    for (int d = 0; d < t->rank; d++)
-        if (t->var[d] >= 0 && !kas_row_has_dim(t, d) && next++ == id) {
-            print_dim(t, d, out);
+    kas_ir_memory_order(t, dim);
+    for (int i = 0; i < t->rank; i++)
+        if (t->var[dim[i]] >= 0 && !kas_row_has_dim(t, dim[i]) && next++ == id) {
+            print_dim(t, dim[i], out);
             return;
         }
     kas_buf_puts(out, id + 1 == nest->opened ? "row" : "row_block");
