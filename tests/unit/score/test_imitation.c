@@ -12,7 +12,9 @@ typedef struct mimic {
 /* Returns the mean share of the variance that is given, and leaves the gradients of the weights. */
 static double mimic_look(world *w, mimic *m, bool learn)
 {
+    static const int alike[] = {2, 0, 1}; /* conv1 stands for conv2; conv3 has a stride */
     double all = 0;
+    assert_int_equal(w->targets, 3);
     for (int t = 0; t < w->targets; t++) {
         const int i = w->target[t].layer, in = w->net->layer[i].in[0], c = w->net->layer[i].c;
         const size_t size = kas_ref_layer_size(&m->kernels.pass, i),
@@ -33,7 +35,7 @@ static double mimic_look(world *w, mimic *m, bool learn)
                     xy += (x[e] - mx) * (y[e] - my);
                 }
             const double r = xy / sqrt(xx * yy);
-            all += r > 0 ? r * r / c / w->targets : 0;
+            all += r > 0 ? alike[t] * r * r / c / w->targets : 0;
             for (size_t e = 0; e < size; e++)
                 if (e / each % (size_t)c == (size_t)k)
                     g[e] = -((y[e] - my) / sqrt(xx * yy) - r * (x[e] - mx) / xx) / c;

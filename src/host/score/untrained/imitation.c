@@ -16,6 +16,8 @@
  * a constant or noise. A correlation knows nothing of a channel's mean and scale, as the batch norm
  * behind the layer does; a loss that does takes most of the steps to find the scale.
  *
+ * Of targets with the same sizes and the same kernel the first stands for all.
+ *
  * Our own; docs/scores.md says how it was compared. It asks what a kernel can hold and whether it can
  * learn it, layer by layer. What happens where kernels follow one another it does not see, and so not
  * whether a training diverges. */
@@ -36,6 +38,7 @@ typedef struct imitation {
     kas_interpreter *plain[KAS_SCORE_MINIBATCHES]; /* the unmodified network on each minibatch */
     kas_interpreter *kernels;
     float *moment; /* [2 * values] of Adam */
+    int *alike;    /* [targets] how many targets this one stands for; 0: another stands for it */
 } imitation;
 
 /* ---- what is given --------------------------------------------------------------------------- */
@@ -119,20 +122,19 @@ static double given_share(const kas_layer *l, int images, const float *kernel,
 static double look(imitation *m, int minibatch, bool learn)
 {
     const kas_score_setup *setup = m->scoring->setup;
-    const kas_replacement *replacement = m->scoring->replacement;
     const kas_interpreter *plain = m->plain[minibatch];
     double sum = 0;
     for (int t = 0; t < setup->targets; t++) {
         const int i = setup->target[t].layer;
-        if (!kas_replacement_kernel(replacement, t))
+        if (m->alike[t] == 0)
             continue;
         kas_interpret_target(m->kernels, i, plain);
-        sum += given_share(&setup->net->layer[i], setup->batch, m->kernels->act[i], plain->act[i],
-                           learn ? m->kernels->grad[i] : NULL);
+        sum += m->alike[t] * given_share(&setup->net->layer[i], setup->batch, m->kernels->act[i],
+                                         plain->act[i], learn ? m->kernels->grad[i] : NULL);
         if (learn)
             kas_interpret_target_backward(m->kernels, i, plain);
     }
-    return sum / kas_replacement_replaced(replacement);
+    return sum / kas_replacement_replaced(m->scoring->replacement);
 }
 
 /* ---- learning -------------------------------------------------------------------------------- */
@@ -162,11 +164,41 @@ static void learn(imitation *m)
     }
 }
 
+/* ---- which targets ------------------------------------------------------------------------- */
+
+static bool are_alike(const kas_target *a, const kas_target *b)
+{
+    return a->c_in == b->c_in && a->c_out == b->c_out && a->h == b->h && a->w == b->w &&
+           a->kernel_h == b->kernel_h && a->kernel_w == b->kernel_w && a->stride == b->stride &&
+           a->groups == b->groups && a->in_h == b->in_h && a->in_w == b->in_w;
+}
+
+/* Of targets with the same sizes and the same kernel the first stands for all. */
+static kas_status choose_targets(imitation *m)
+{
+    const kas_score_setup *setup = m->scoring->setup;
+    const kas_replacement *r = m->scoring->replacement;
+    m->alike = calloc((size_t)setup->targets + 1, sizeof *m->alike);
+    if (!m->alike)
+        return kas_fail(KAS_NO_MEMORY, "no memory for %d targets", setup->targets);
+    for (int t = 0; t < setup->targets; t++) {
+        const kas_kernel *kernel = kas_replacement_kernel(r, t);
+        int first = 0;
+        while (kas_replacement_kernel(r, first) != kernel ||
+               !are_alike(&setup->target[first], &setup->target[t]))
+            first++;
+        if (kernel)
+            m->alike[first]++;
+    }
+    return KAS_OK;
+}
+
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static kas_status create(imitation *m)
 {
     kas_scoring *s = m->scoring;
+    KAS_TRY(choose_targets(m));
     kas_interpret_options options = {.net = s->setup->net, .batch = s->setup->batch};
     for (int b = 0; b < KAS_SCORE_MINIBATCHES; b++) {
         KAS_TRY(kas_interpret_create(&options, &s->memory->block[1 + b], &m->plain[b]));
@@ -195,6 +227,7 @@ kas_status kas_score_imitation(kas_scoring *s, double *value)
         learn(&m);
         *value = look(&m, 1, false);
     }
+    free(m.alike);
     free(m.moment);
     kas_interpret_free(m.kernels);
     for (int b = 0; b < KAS_SCORE_MINIBATCHES; b++)
