@@ -93,7 +93,7 @@ kas_status kas_work_read_row(kas_store *store, kas_sql_stmt *stmt, kas_work *out
                       .created = kas_sql_double(stmt, 15),
                       .started = kas_sql_double(stmt, 16),
                       .ended = kas_sql_double(stmt, 17),
-                      .measured = read_measured(stmt, 18, 36, 40),
+                      .measured = read_measured(stmt, 18, 36, KAS_WORK_ALL_COUNT - 1),
                       .seed = kas_sql_int(stmt, 26),
                       .generation = (int)kas_sql_int(stmt, 27),
                       .rung = (int)kas_sql_int(stmt, 30),

@@ -21,7 +21,7 @@
 #define CHANGED(number)                                                                            \
     "SELECT " KAS_WORK_ALL ", " number ", removed FROM (SELECT * FROM changes LIMIT 1) AS one"     \
     " LEFT JOIN work ON changed > ?"
-enum { NUMBER = 40, REMOVED };
+enum { NUMBER = KAS_WORK_ALL_COUNT, REMOVED };
 
 static int by_place(const void *a, const void *b)
 {

@@ -7,6 +7,7 @@
 /* Select the columns in the order that kas_work_read_row expects: from a file of the present
  * schema, and from those of older ones, with what their rows mean in the present one. */
 #define KAS_WORK_ALL KAS_WORK_COLUMNS KAS_WORK_COLUMNS_3 KAS_WORK_COLUMNS_4 ", exchange, missed"
+enum { KAS_WORK_ALL_COUNT = 41 };
 #define KAS_WORK_SELECT "SELECT " KAS_WORK_ALL " FROM work"
 #define KAS_WORK_SELECT_6                                                                          \
     "SELECT " KAS_WORK_COLUMNS KAS_WORK_COLUMNS_3 KAS_WORK_COLUMNS_4 ", exchange, NULL FROM work"

@@ -302,12 +302,13 @@ static void make_schema_4(kas_store *store)
                           "CREATE TRIGGER work_tell AFTER INSERT OR UPDATE OF state ON work"
                           " FOR EACH ROW WHEN (NEW.state <> 'running')"
                           " EXECUTE PROCEDURE kas_tell()"));
-    OK(kas_pg_send(store, "DROP TRIGGER work_added ON work; DROP TRIGGER work_changed ON work;"
-                          "DROP TRIGGER work_removed ON work; DROP FUNCTION kas_number();"
-                          "DROP FUNCTION kas_removed(); DROP TABLE changes;"
-                          "ALTER TABLE work DROP COLUMN changed, DROP COLUMN exchange;"
-                          "DROP INDEX work_running; DROP TABLE member;"
-                          "ALTER TABLE kas_gpu DROP COLUMN ended; UPDATE kas_gpu SET schema = 4"));
+    OK(kas_pg_send(store,
+                   "DROP TRIGGER work_added ON work; DROP TRIGGER work_changed ON work;"
+                   "DROP TRIGGER work_removed ON work; DROP FUNCTION kas_number();"
+                   "DROP FUNCTION kas_removed(); DROP TABLE changes;"
+                   "ALTER TABLE work DROP COLUMN changed, DROP COLUMN exchange, DROP COLUMN missed;"
+                   "DROP INDEX work_running; DROP TABLE member;"
+                   "ALTER TABLE kas_gpu DROP COLUMN ended; UPDATE kas_gpu SET schema = 4"));
 }
 
 static kas_status decide(void *context, const kas_study *present, kas_study_change *out)
