@@ -212,6 +212,8 @@ kas_status kas_cuda_exchange(kas_cuda *cuda, const kas_step *step)
     KAS_TRY(kas_group_check(g));
     pthread_mutex_lock(&g->lock);
     kas_status status = enqueue(cuda, step);
+    if (status != KAS_OK) /* before the watcher finds the same failure, of which it knows no call */
+        kas_group_fail_locked(g);
     pthread_mutex_unlock(&g->lock);
     if (status == KAS_OK)
         status = await_taken(g);

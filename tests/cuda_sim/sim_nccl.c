@@ -192,8 +192,11 @@ static ncclResult_t begin(const char *name, ncclComm_t comm, cudaStream_t stream
 {
     SIM_LOCKED();
     const int code = sim_call(name, INTERNAL_ERROR, 0);
-    if (code)
+    if (code) {
+        usleep(
+            60000); /* the thread that watches the group asks meanwhile, and may be the first to know */
         comm->error = code;
+    }
     if (comm->error)
         return comm->error;
     if (comm->aborted)

@@ -121,16 +121,19 @@ static void give_up_after(unsigned seconds)
     alarm(seconds);
 }
 
-/* Ends the group on this rank for the reason that kas_error gives, unless it has failed already. The
- * thread that watches it does the rest. */
+void kas_group_fail_locked(kas_group *g)
+{
+    if (g->failed)
+        return;
+    give_up_after(GRACE_SECONDS);
+    snprintf(g->message, sizeof g->message, "%s", kas_error());
+    g->failed = true;
+}
+
 static void fail(kas_group *g)
 {
     pthread_mutex_lock(&g->lock);
-    if (!g->failed) {
-        give_up_after(GRACE_SECONDS);
-        snprintf(g->message, sizeof g->message, "%s", kas_error());
-        g->failed = true;
-    }
+    kas_group_fail_locked(g);
     pthread_mutex_unlock(&g->lock);
 }
 

@@ -25,6 +25,10 @@ struct kas_group {
     char settings[160]; /* see kas_group_settings; `join` writes it */
 };
 
+/* Ends the group on this rank for the reason that kas_error gives, unless it has failed already. The
+ * thread that watches it does the rest. The caller holds the lock. */
+void kas_group_fail_locked(kas_group *);
+
 /* Every function may fail with a message except the last two. `poll` is called by any thread; `abort`
  * at most once, by the thread that watches the group or before there is one. It may wait until the
  * graphs of all plans with exchanges are freed, so whoever frees them must not wait for it. */
