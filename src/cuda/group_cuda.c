@@ -177,7 +177,9 @@ static kas_status call(const kas_group *g, const kas_step *step)
                                            KAS_NCCL_INT8, l->comm, (cudaStream_t)l->stream));
 }
 
-/* Makes the call behind what the stream has so far. The lock is held. */
+/* Makes the call behind what the stream has so far. The lock is held. A call of NCCL that fails ends
+ * the group here, before the thread that watches it finds the failure without knowing which call it
+ * was; other failures may be those of a capture, which is given up. */
 static kas_status enqueue(kas_cuda *cuda, const kas_step *step)
 {
     kas_group *g = step->group;
@@ -186,7 +188,10 @@ static kas_status enqueue(kas_cuda *cuda, const kas_step *step)
         return kas_fail(KAS_DEVICE, "the group has ended");
     KAS_TRY(KAS_CU(cuda, cuEventRecord(l->ready, cuda->stream)));
     KAS_TRY(KAS_CU(cuda, cuStreamWaitEvent(l->stream, l->ready, 0)));
-    return call(g, step);
+    const kas_status status = call(g, step);
+    if (status != KAS_OK)
+        kas_group_fail_locked(g);
+    return status;
 }
 
 /* Waits until NCCL has taken a call: a communicator that does not block allows no other call before.
@@ -212,8 +217,6 @@ kas_status kas_cuda_exchange(kas_cuda *cuda, const kas_step *step)
     KAS_TRY(kas_group_check(g));
     pthread_mutex_lock(&g->lock);
     kas_status status = enqueue(cuda, step);
-    if (status != KAS_OK) /* before the watcher finds the same failure, of which it knows no call */
-        kas_group_fail_locked(g);
     pthread_mutex_unlock(&g->lock);
     if (status == KAS_OK)
         status = await_taken(g);
