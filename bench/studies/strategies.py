@@ -6,12 +6,13 @@
     bench/studies/strategies.py WORK --table [--svg FILE] [--runs FILE]     what the runs say, as Markdown and as curves
 
 CIFAR100 is the folder of the official binary files (train.bin, test.bin).  Each strategy searches with each of 5 seeds in two settings:
-`known` begins with the known kernels on all sides, so that generation 0 of all strategies is the same; `none` without them.  NAME+SCORE:K
-is a strategy with --prefilter, NAME/SCORE:T one with --legality.  A candidate's verdict is the cheap one of the study on ranks: its kernels imitate the convolutions of a
-trained network, and unless they miss more than 70% of their variance, one epoch of training follows.  That network is trained first, once,
+`known` begins with the known kernels on all sides; `none` without them.  NAME@N is a strategy with --ancestors N, NAME+SCORE:K one with
+--prefilter, NAME/SCORE:T one with --legality.  A candidate's verdict is the cheap one of the study on ranks: its kernels imitate the
+convolutions of a trained network, and unless they miss more than 70% of their variance, one epoch of training follows.  That network is trained first, once,
 on images that no search sees: the searches have the first --images of the training set, and it has the others.  A search gets --seconds of
 device time: processor seconds of its worker and of the compilers that it starts, those of the unmodified network not counted, and of the
-process that proposes and scores candidates, which are shared evenly among the candidates.  It has one worker
+process that proposes and scores candidates.  Of these the ancestors' come before the first candidate, and the others are shared evenly
+among the candidates.  It has one worker
 of one thread, and a cache of its own, so that no search uses what another one has compiled.  No decision depends on a measured time:
 latencies are predicted for the machine `cpu` that comes with kas-gpu.  No search opens the test set, since each is stopped before its
 final trainings.
@@ -38,7 +39,7 @@ from ranks import BATCH, NET, RATE, SIDE, WARM_RATE
 from study import KAS, ROOT, kas, known_runs, must
 
 RUNS = os.path.join(ROOT, "bench", "results", "strategies.jsonl")
-STRATEGIES = ("random", "evolution", "tree", "random/imitation:0.9", "evolution/imitation:0.9")
+STRATEGIES = ("random", "evolution", "evolution@0", "random/imitation:0.9", "tree")
 SETTINGS = {"known": "yes", "none": "no"}  # by name: --known
 SEEDS = 5
 MOST_MISSED = 0.7
@@ -93,6 +94,7 @@ def search(args, job):
     strategy, setting, seed = job
     strategy, _, prefilter = strategy.partition("+")
     strategy, _, legality = strategy.partition("/")
+    strategy, _, ancestors = strategy.partition("@")
     words = ["search", "--dataset", dataset(args, "search"), "--init", teacher(args), "--net", NET, "--study", study_of(args, job),
              "--strategy", strategy, "--rungs", "none", "--seed", seed, "--known", SETTINGS[setting], "--candidates", 100000, "--epochs", 1, "--batch", BATCH,
              "--lr", WARM_RATE, "--imitate", 1, "--most-missed", MOST_MISSED, "--validation", VALIDATION, "--objective", "frontier",
@@ -101,6 +103,8 @@ def search(args, job):
         words += ["--population", args.population]
     if strategy == "tree":
         words += ["--generation", args.population // 5]  # as many as evolution has
+    if ancestors:
+        words += ["--ancestors", ancestors]
     if prefilter:
         words += ["--prefilter", prefilter]
     if legality:
@@ -127,18 +131,23 @@ def items(args, job):
     return baseline, sorted(ended, key=lambda line: line["ended"])
 
 
-def proposing(args, job):
-    """The processor seconds of the process that proposes, in parts of the study that have ended."""
-    path = study_of(args, job) + ".proposing"
+def noted(args, job, what):
+    """Processor seconds of the process that proposes: of `ancestors`, or all of `proposing`."""
+    path = f"{study_of(args, job)}.{what}"
     if not os.path.exists(path):
         return 0
     with open(path) as file:
         return float(file.read())
 
 
-def note_proposing(args, job, seconds):
-    with open(study_of(args, job) + ".proposing", "w") as file:
-        file.write(str(seconds))
+def note(args, job, seconds):
+    """Notes what the process has used so far, which is the ancestors' share when these have just been written down."""
+    whats = ["proposing"]
+    if os.path.exists(os.path.join(study_of(args, job), "ancestors.json")) and not noted(args, job, "ancestors"):
+        whats.append("ancestors")
+    for what in whats:
+        with open(f"{study_of(args, job)}.{what}", "w") as file:
+            file.write(str(seconds))
 
 
 def own_seconds(process):
@@ -149,14 +158,15 @@ def own_seconds(process):
 
 
 def spent(args, job):
-    return proposing(args, job) + sum(line["processor_seconds"] for line in items(args, job)[1])
+    return noted(args, job, "proposing") + sum(line["processor_seconds"] for line in items(args, job)[1])
 
 
 def record(args, job):
     baseline, ended = items(args, job)
-    plain, each = baseline["predicted_seconds"], proposing(args, job) / max(1, len(ended))
+    plain, before = baseline["predicted_seconds"], noted(args, job, "ancestors")
+    each = (noted(args, job, "proposing") - before) / max(1, len(ended))
     return {"strategy": job[0], "setting": job[1], "seed": job[2], "images": args.images, "epochs": args.epochs, "seconds": args.seconds,
-            "unmodified": {"accuracy": baseline["accuracy"], "seconds": baseline["processor_seconds"]},
+            "before": round(before, 3), "unmodified": {"accuracy": baseline["accuracy"], "seconds": baseline["processor_seconds"]},
             "candidates": [{"kernel": line["kernel"], "origin": line["origin"], "state": line["state"],
                             "accuracy": line["accuracy"] if line["state"] == "finished" else None, "missed": line["missed"],
                             "ratio": line["predicted_seconds"] and round(line["predicted_seconds"] / plain, 4),
@@ -167,10 +177,10 @@ def run(args, job, deadline, file):
     """Lets a search go on until it has had its time, and returns whether it has: the part may end before."""
     if time.monotonic() > deadline:
         return False
-    process, whole, before = search(args, job), False, proposing(args, job)
+    process, whole, before = search(args, job), False, noted(args, job, "proposing")
     while process.poll() is None and not whole and time.monotonic() < deadline:
         time.sleep(min(5, args.seconds / 50))
-        note_proposing(args, job, before + own_seconds(process))
+        note(args, job, before + own_seconds(process))
         whole = spent(args, job) >= args.seconds
     stopped = process.poll() is None
     if stopped:
@@ -237,7 +247,7 @@ MEASURES = {"best accuracy": best_accuracy, "hypervolume": hypervolume}
 
 def curve(run, measure):
     """Shares of the device time, and the measure of what has ended until then."""
-    points, at, steps = [], 0, [(0, 0)]
+    points, at, steps = [], run.get("before", 0), [(0, 0)]
     for one in run["candidates"]:
         at += one["seconds"]
         if at > run["seconds"]:

@@ -61,7 +61,7 @@ expect 2 'non-square, grouped' "$kas" predict $net --targets 3x4
 # In a search each candidate is a file of layers, the same ones again when it goes on.
 mkdir "$dir/k"
 cp $kernel "$dir/k"
-search=("$kas" search --objective accuracy --dataset "$dir/s.h5" --net resnet20 --known no --from "$dir/k" --strategy evolution --rungs none --candidates 1 --flops 0 --params 0 --epochs 1
+search=("$kas" search --objective accuracy --dataset "$dir/s.h5" --net resnet20 --known no --from "$dir/k" --strategy evolution --ancestors 0 --legality none --rungs none --candidates 1 --flops 0 --params 0 --epochs 1
     --batch 16 --device cpu --threads 1 --prune none --latency-on cpu --latency 0 --keep-slower --study "$dir/a")
 names() { sed -n 's/.*"kind": "candidate".*"kernel": "\([0-9a-f]*\)".*/\1/p' "$dir/out" | sort; }
 expect 0 '"kind": "candidate"' "${search[@]}" --dry-run --json

@@ -19,7 +19,7 @@ wait $watch || fail "watching ended with exit code $?"
 grep -q '2 of 2 candidates ended' "$dir/watched" || { cat "$dir/watched"; fail "the last state is not shown"; }
 grep -q $'\033' "$dir/watched" && fail "escape sequences without a terminal"
 rm "$dir/watched"
-expect 0 'best kernel:' "${search[@]}" --study "$dir/b" --strategy evolution --population 2 --generation 2 --tournament 2 --rungs 1 --flip off \
+expect 0 'best kernel:' "${search[@]}" --study "$dir/b" --strategy evolution --ancestors 0 --legality none --population 2 --generation 2 --tournament 2 --rungs 1 --flip off \
     --warm-start --validation 0.2 --forbid exp,square
 expect 0 'candidates ended' "$kas" status --watch "$dir/b" # done already
 expect 0 '"done": true' "$kas" status --watch "$dir/b" --json

@@ -7,7 +7,7 @@ export KAS_CACHE_DIR=${KAS_CACHE_DIR:-$dir/cache}
 RANDOM=${KAS_FUZZ_SEED:-1}
 "$kas" dataset make shapes -o "$dir/s.h5" --train 300 --test 24 --size 8 --classes 4 >/dev/null
 base=("$kas" search --strategy random --objective accuracy --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --batch 16 --lr 0.005 --seed 1 --threads 1 --device cpu --compile-ahead 0)
-evolve=("${base[@]}" --epochs 4 --strategy evolution --known no --population 6 --generation 3 --rungs 1,2 --candidates 12)
+evolve=("${base[@]}" --epochs 4 --strategy evolution --known no --ancestors 0 --legality none --population 6 --generation 3 --rungs 1,2 --candidates 12)
 
 "${evolve[@]}" --study "$dir/plain" >/dev/null 2>"$dir/err" || { cat "$dir/err"; fail "the undisturbed search"; }
 grep -qE 'children: [0-9]+ from [0-9]+ attempts; not legal: [0-9]+; in the study already: [0-9]+' "$dir/err" || fail "nothing is said of the children"
@@ -49,10 +49,25 @@ expect 0 '' "${from[@]}"
 
 # What a command chooses that names no strategy: evolution with rungs, and random where there are no generations or no children.
 open_ended=("$kas" search --objective accuracy --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --epochs 3 --batch 50 --threads 1 --device cpu --prune none --candidates 1 --finalists 0)
-expect 0 '' "${open_ended[@]}" --study "$dir/chosen"
+chosen=("${open_ended[@]}" --ancestors 30 --study "$dir/chosen")
+expect 0 '' "${chosen[@]}"
 expect 0 '"strategy":"evolution"' "$kas" status "$dir/chosen" --json && expect 0 '"rungs":[1, 3]' "$kas" status "$dir/chosen" --json
-expect 0 '' "${open_ended[@]}" --study "$dir/chosen" --strategy evolution --rungs auto --known yes
-expect 2 '--rungs (the study has [1, 3], this command [])' "${open_ended[@]}" --study "$dir/chosen" --rungs none
+expect 0 '' "${chosen[@]}" --strategy evolution --rungs auto --known yes
+expect 2 '--rungs (the study has [1, 3], this command [])' "${chosen[@]}" --rungs none
+expect 2 '--ancestors (the study has 30, this command 0)' "${chosen[@]}" --ancestors 0
+expect 2 '--legality (the study has "imitation:0.9", this command "")' "${chosen[@]}" --legality none
+expect 2 '--ancestors is an option of --strategy evolution' "${base[@]}" --study "$dir/x" --ancestors 5
+
+# Ancestors: the study begins with the first of its file, and goes on with that file and no other.
+first=$(grep -o '"name": "[^"]*"' "$dir/chosen/ancestors.json" | head -n 1 | cut -d'"' -f4)
+expect 0 "$first" "$kas" best "$dir/chosen" --json
+sed -i 's/"imitation": 0/"imitation": 1/' "$dir/chosen/ancestors.json"
+expect 4 'not the kernels that the study was begun with' "$kas" resume "$dir/chosen"
+"$kas" dataset make shapes -o "$dir/few.h5" --train 24 --test 24 --size 8 --classes 4 >/dev/null
+expect 3 '--ancestors 30 (0 goes without)' "${open_ended[@]}" --ancestors 30 --legality none --dataset "$dir/few.h5" --batch 12 --study "$dir/x"
+expect 6 'allow a larger --latency' "${open_ended[@]}" --ancestors 30 --latency 0.0001 --study "$dir/x"
+[ ! -e "$dir/x/study.db" ] || fail "without ancestors there is a study"
+rm -rf "$dir/x"
 expect 0 sampled "${open_ended[@]}" --study "$dir/x" --rungs 2 --asynchronous --dry-run
 expect 0 '' "${open_ended[@]}" --study "$dir/x" --space nas-pte --flops 1 --params 2 --dry-run
 

@@ -384,30 +384,38 @@ double kas_interpret_get(const kas_interpreter *p, const void *tensor, size_t i)
 
 /* ---- a target alone -------------------------------------------------------------------------- */
 
-/* Lends a layer the input of another pass, and returns its own. */
-static void *lend(kas_interpreter *p, int layer, const kas_interpreter *inputs)
+/* What a layer has of its own while it works on the input of another pass. */
+typedef struct lent {
+    void *input;
+    int batch;
+} lent;
+
+static lent lend(kas_interpreter *p, int layer, const kas_interpreter *inputs, int images)
 {
     const int in = p->options.net->layer[layer].in[0];
-    void *own = p->act[in];
+    const lent own = {p->act[in], p->options.batch};
     p->act[in] = inputs->act[in];
+    p->options.batch = images;
     return own;
 }
 
-static void give_back(kas_interpreter *p, int layer, void *own)
+static void give_back(kas_interpreter *p, int layer, lent own)
 {
-    p->act[p->options.net->layer[layer].in[0]] = own;
+    p->act[p->options.net->layer[layer].in[0]] = own.input;
+    p->options.batch = own.batch;
 }
 
-void kas_interpret_target(kas_interpreter *p, int layer, const kas_interpreter *inputs)
+void kas_interpret_target(kas_interpreter *p, int layer, const kas_interpreter *inputs, int images)
 {
-    void *own = lend(p, layer, inputs);
+    const lent own = lend(p, layer, inputs, images);
     p->engine->forward(p, layer);
     give_back(p, layer, own);
 }
 
-void kas_interpret_target_backward(kas_interpreter *p, int layer, const kas_interpreter *inputs)
+void kas_interpret_target_backward(kas_interpreter *p, int layer, const kas_interpreter *inputs,
+                                   int images)
 {
-    void *own = lend(p, layer, inputs);
+    const lent own = lend(p, layer, inputs, images);
     p->engine->backward(p, layer, layer); /* the gradient of the input is not wanted */
     give_back(p, layer, own);
 }

@@ -106,11 +106,13 @@ void kas_interpret_backward(kas_interpreter *pass, int from, int to, bool weight
 /* Fills the gradient of a layer with one value. */
 void kas_interpret_set_gradient(kas_interpreter *pass, int layer, double value);
 
-/* Computes the output of one target, replaced or not, from the input that it has in another pass of
- * as many images. */
-void kas_interpret_target(kas_interpreter *pass, int layer, const kas_interpreter *inputs);
+/* Computes the output of one target, replaced or not, for the first `images` images, from the input
+ * that it has in another pass of at least as many. */
+void kas_interpret_target(kas_interpreter *pass, int layer, const kas_interpreter *inputs,
+                          int images);
 /* Adds to the gradients of its weights, from its gradient, likewise. */
-void kas_interpret_target_backward(kas_interpreter *pass, int layer, const kas_interpreter *inputs);
+void kas_interpret_target_backward(kas_interpreter *pass, int layer, const kas_interpreter *inputs,
+                                   int images);
 
 size_t kas_interpret_elements(const kas_interpreter *pass,
                               int layer); /* of the output, all images */

@@ -179,9 +179,12 @@ static kas_status open_strategy(kas_session *s)
     if (!f->prefilter)
         KAS_TRY(kas_prefilter_open(&s->search, &s->problem, f->predictor, &f->prefilter));
     KAS_TRY(kas_search_forecast_ask(f, &s->search, &forecast));
-    return kas_strategy_open(
+    KAS_TRY(kas_strategy_open(
         &s->search, s->problem.target, s->problem.targets, kas_buf_text(&s->from),
-        f->predictor || f->legality || f->prefilter ? &forecast : NULL, &s->strategy);
+        f->predictor || f->legality || f->prefilter ? &forecast : NULL, &s->strategy));
+    return s->ancestors.size
+               ? kas_strategy_take_ancestors(&s->strategy, kas_buf_text(&s->ancestors))
+               : KAS_OK;
 }
 
 static kas_status write_options(const kas_search_options *options, char **out)
@@ -310,7 +313,7 @@ static kas_status adopt(kas_session *s, const kas_search_options *asked)
 }
 
 static kas_status open_store(kas_session *s, const kas_search_options *asked,
-                             const kas_machine *machine)
+                             const kas_machine *machine, int threads)
 {
     char path[KAS_STUDY_PATH];
     kas_study study;
@@ -319,6 +322,8 @@ static kas_status open_store(kas_session *s, const kas_search_options *asked,
     KAS_TRY(kas_study_path(s->study, "study.db", path));
     if (!kas_file_exists(path))
         KAS_TRY(kas_session_pin_machine(s, machine));
+    if (!kas_study_exists(s->study))
+        KAS_TRY(kas_session_pin_ancestors(s, threads));
     KAS_TRY(kas_study_begin_store(s->study, s->place, &s->store));
     KAS_TRY(kas_code_version(s->code_version));
     KAS_TRY(describe(s, &study));
@@ -329,6 +334,7 @@ static kas_status open_store(kas_session *s, const kas_search_options *asked,
         KAS_TRY(adopt(s, asked));
     KAS_TRY(kas_session_keep_from(s));
     KAS_TRY(kas_session_keep_machine(s));
+    KAS_TRY(kas_session_keep_ancestors(s));
     return kas_session_keep_init(s);
 }
 
@@ -398,7 +404,7 @@ kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_s
     if (dry)
         return KAS_OK;
     kas_strategy_close(&out->strategy); /* an existing study decides what was left open */
-    KAS_TRY(open_store(out, &asked, &machine));
+    KAS_TRY(open_store(out, &asked, &machine, request->threads));
     if (out->created && out->search.latency > 0 && !machine.calibrated)
         kas_warn("the machine \"%s\" was never calibrated: --latency discards candidates by rough "
                  "predictions; `kas-gpu doctor --calibrate` measures the machine on which it runs",
@@ -443,6 +449,7 @@ kas_status kas_session_resume(const kas_session_request *request, kas_session *o
     KAS_TRY(adopt(out, NULL));
     KAS_TRY(kas_session_keep_from(out));
     KAS_TRY(kas_session_keep_machine(out));
+    KAS_TRY(kas_session_keep_ancestors(out));
     KAS_TRY(open_strategy(out));
     KAS_TRY(open_proposer(out));
     return kas_session_keep_init(out);
@@ -523,6 +530,7 @@ void kas_session_close(kas_session *session)
     kas_strategy_close(&session->strategy);
     kas_search_forecast_close(&session->forecast);
     kas_buf_free(&session->from);
+    kas_buf_free(&session->ancestors);
     kas_problem_close(&session->problem);
     session->store = NULL;
 }

@@ -52,6 +52,7 @@ typedef struct kas_session {
     const char *place; /* `store` of the request */
     const char *init;  /* from the request, like may_grow, stream and read_threads */
     kas_buf from;      /* text of STUDY/from.json; empty = none */
+    kas_buf ancestors; /* text of STUDY/ancestors.json; empty = none */
     bool may_grow, stream, retrain;
     bool takes_only;    /* kas_session_join */
     bool leaves_finals; /* as in kas_supervisor_options */

@@ -6,6 +6,7 @@
 #include "host/core/file/files.h"
 #include "host/core/sha256.h"
 #include "host/model/pretrained.h"
+#include "host/search/ancestors.h"
 #include "host/strategy/from.h"
 
 kas_status kas_session_check_init(kas_session *s)
@@ -34,24 +35,57 @@ kas_status kas_session_collect_from(const kas_session_request *request, kas_sess
     return KAS_OK;
 }
 
+/* Reads a text of kernels that the study keeps, which must have the digest that the study knows. */
+static kas_status read_kernels(const char *path, const char *expected, const char *otherwise,
+                               kas_buf *out)
+{
+    char digest[65];
+    kas_buf_clear(out);
+    KAS_TRY(kas_file_read(path, KAS_FROM_BYTES, out));
+    kas_sha256_hex(out->data, out->size, digest);
+    return strcmp(digest, expected) == 0
+               ? KAS_OK
+               : kas_fail(KAS_STORE,
+                          "%s: not the kernels that the study was begun with (digest %.12s..., the "
+                          "study has %.12s...); restore the file%s",
+                          path, digest, expected, otherwise);
+}
+
 kas_status kas_session_keep_from(kas_session *s)
 {
-    char path[KAS_STUDY_PATH], digest[65];
+    char path[KAS_STUDY_PATH];
     if (!s->search.from[0])
         return KAS_OK;
     KAS_TRY(kas_study_path(s->study, KAS_STUDY_FROM, path));
     if (!kas_file_exists(path) && s->from.size)
         KAS_TRY(kas_file_write_atomic(path, s->from.data, s->from.size));
-    kas_buf_clear(&s->from);
-    KAS_TRY(kas_file_read(path, KAS_FROM_BYTES, &s->from));
-    kas_sha256_hex(s->from.data, s->from.size, digest);
-    if (strcmp(digest, s->search.from) != 0)
-        return kas_fail(KAS_STORE,
-                        "%s: not the kernels that the study was begun with (digest %.12s..., the "
-                        "study has %.12s...); restore the file, or remove it and run the search "
-                        "command with --from",
-                        path, digest, s->search.from);
-    return KAS_OK;
+    return read_kernels(path, s->search.from,
+                        ", or remove it and run the search command with --from", &s->from);
+}
+
+kas_status kas_session_pin_ancestors(kas_session *s, int threads)
+{
+    char path[KAS_STUDY_PATH];
+    if (!s->search.ancestors)
+        return KAS_OK;
+    KAS_TRY(kas_study_path(s->study, KAS_STUDY_ANCESTORS, path));
+    kas_buf_clear(&s->ancestors);
+    const kas_status status = kas_ancestors_evolve(&s->search, &s->problem, &s->forecast,
+                                                   kas_buf_text(&s->from), threads, &s->ancestors);
+    if (status != KAS_OK)
+        return kas_fail_context(status, "--ancestors %d (0 goes without)", s->search.ancestors);
+    kas_sha256_hex(s->ancestors.data, s->ancestors.size, s->search.ancestry);
+    return kas_file_write_atomic(path, s->ancestors.data, s->ancestors.size);
+}
+
+kas_status kas_session_keep_ancestors(kas_session *s)
+{
+    char path[KAS_STUDY_PATH];
+    kas_buf_clear(&s->ancestors);
+    if (!*s->search.ancestry)
+        return KAS_OK;
+    KAS_TRY(kas_study_path(s->study, KAS_STUDY_ANCESTORS, path));
+    return read_kernels(path, s->search.ancestry, "", &s->ancestors);
 }
 
 kas_status kas_session_open_forecast(kas_session *s, const kas_machine *machine)

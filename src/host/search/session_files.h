@@ -1,5 +1,5 @@
 /* The files that a study keeps, so that it does not depend on those from which it began: weights to
- * begin with, kernels to begin with, the machine model, plans of the GPU's libraries, tuned
+ * begin with, kernels to begin with, ancestors, the machine model, plans of the GPU's libraries, tuned
  * schedules. Internal to the session. What a study has must have the digest that its options say;
  * otherwise KAS_BAD_INPUT says what to do. */
 #ifndef KAS_SEARCH_SESSION_FILES_H
@@ -16,6 +16,12 @@ kas_status kas_session_keep_init(const kas_session *s);
 kas_status kas_session_collect_from(const kas_session_request *request, kas_session *s);
 /* Copies them into the study, and reads them from there. */
 kas_status kas_session_keep_from(kas_session *s);
+
+/* Lets the ancestors of a study that begins now evolve, where its options ask for some, and keeps
+ * them. */
+kas_status kas_session_pin_ancestors(kas_session *s, int threads);
+/* Reads them again. */
+kas_status kas_session_keep_ancestors(kas_session *s);
 
 /* Keeps the machine model in a study that begins now. */
 kas_status kas_session_pin_machine(kas_session *s, const kas_machine *machine);

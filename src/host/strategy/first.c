@@ -141,6 +141,19 @@ static kas_status add_from(void *context, const char *name, const char *kernel)
     return KAS_OK;
 }
 
+/* Gives the list away, or frees it after a failure. */
+static kas_status finish(making *m, kas_status status, kas_first **out, int *count)
+{
+    if (status != KAS_OK) {
+        kas_first_free(m->list, m->count);
+        m->list = NULL;
+        m->count = 0;
+    }
+    *out = m->list;
+    *count = m->count;
+    return status;
+}
+
 kas_status kas_first_list(const kas_search_options *options, const kas_target *target, int targets,
                           const char *from, kas_first **out, int *count)
 {
@@ -153,11 +166,20 @@ kas_status kas_first_list(const kas_search_options *options, const kas_target *t
                           "--from: none of the %d kernels fits this network and budget; the last "
                           "one: %s",
                           m.offered, m.why);
-    if (status != KAS_OK) {
-        kas_first_free(m.list, m.count);
-        m = (making){0};
-    }
-    *out = m.list;
-    *count = m.count;
-    return status;
+    return finish(&m, status, out, count);
+}
+
+static kas_status add_ancestor(void *context, const char *origin, const char *kernel)
+{
+    making *m = context;
+    bool fits;
+    KAS_TRY(add_text(m, origin, kernel, &fits));
+    return fits ? KAS_OK : kas_fail(KAS_STORE, "the first candidates of the study: %.400s", m->why);
+}
+
+kas_status kas_first_read(const kas_search_options *options, const kas_target *target, int targets,
+                          const char *ancestors, kas_first **out, int *count)
+{
+    making m = {.options = options, .target = target, .targets = targets};
+    return finish(&m, kas_from_read(ancestors, add_ancestor, &m), out, count);
 }

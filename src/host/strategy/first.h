@@ -2,7 +2,8 @@
  *
  * Known are the kernels of the folder kernels/, which are part of the program, and cheap variants
  * of the plain convolution, written as steps of NAS-PTE.  Those that have no sizes at the targets,
- * or do not fit the budget, are left out.  Internal to strategy/. */
+ * or do not fit the budget, are left out.  Where ancestors have evolved (search/ancestors.h), the
+ * best of all these are the first, in their order.  Other folders include this header. */
 #ifndef KAS_STRATEGY_FIRST_H
 #define KAS_STRATEGY_FIRST_H
 
@@ -14,8 +15,10 @@
  * nas_pte_1_bands has not.) */
 enum { KAS_KNOWN_VERSION = 1000 };
 
+#define KAS_ORIGIN_ANCESTOR "ancestor"
+
 typedef struct kas_first {
-    char origin[64]; /* "known:group_conv", "from:NAME" */
+    char origin[64]; /* "known:group_conv", "from:NAME", KAS_ORIGIN_ANCESTOR */
     char name[17];
     kas_replacement replacement;
 } kas_first;
@@ -25,6 +28,10 @@ typedef struct kas_first {
  * kas_first_free. */
 kas_status kas_first_list(const kas_search_options *options, const kas_target *target, int targets,
                           const char *from, kas_first **out, int *count);
+/* The same from the text of STUDY/ancestors.json, whose kernels must all fit: KAS_STORE when one does
+ * not. */
+kas_status kas_first_read(const kas_search_options *options, const kas_target *target, int targets,
+                          const char *ancestors, kas_first **out, int *count);
 void kas_first_free(kas_first *list, int count);
 
 #endif

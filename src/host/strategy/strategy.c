@@ -500,6 +500,16 @@ void kas_strategy_close(kas_strategy *strategy)
     *strategy = (kas_strategy){0};
 }
 
+kas_status kas_strategy_take_ancestors(kas_strategy *strategy, const char *text)
+{
+    source *s = strategy->context;
+    kas_first_free(s->first, s->firsts);
+    s->first = NULL;
+    s->firsts = 0;
+    KAS_TRY(kas_first_read(s->options, s->target, s->targets, text, &s->first, &s->firsts));
+    return s->forecast.keep ? keep_first(s) : KAS_OK;
+}
+
 kas_status kas_strategy_take_proposals(kas_strategy *strategy, const kas_proposer *proposer)
 {
     source *s = strategy->context;

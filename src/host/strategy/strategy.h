@@ -7,8 +7,8 @@
  *
  *     random      the distinct legal attempts of the sampler, in order. With rungs they come in
  *                 generations; without, no candidate depends on another
- *     evolution   generation 0: kernels that are known or come from elsewhere (first.h), then
- *                 random ones. Later generations: children of winners (select.h,
+ *     evolution   generation 0: kernels that are known, come from elsewhere or have evolved without
+ *                 training (first.h), then random ones. Later generations: children of winners (select.h,
  *                 space/evolve/evolve.h)
  *     tree        the same kernels first, then Monte-Carlo tree search over how kernels begin
  *                 (kernel_tree.h, tree.h)
@@ -89,6 +89,10 @@ kas_status kas_strategy_open(const kas_search_options *options, const kas_target
                              int targets, const char *from, const kas_forecast *forecast,
                              kas_strategy *out);
 void kas_strategy_close(kas_strategy *strategy); /* one that is zero is allowed */
+
+/* Has a new strategy begin with the kernels of STUDY/ancestors.json, of which `text` is the text, in
+ * the place of the known ones and those of --from. */
+kas_status kas_strategy_take_ancestors(kas_strategy *strategy, const char *text);
 
 /* Has a new strategy ask a proposer at the beginning of each generation. Candidates must come in
  * generations. KAS_USAGE where a proposal cannot be checked: with another sampler than the guided

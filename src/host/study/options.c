@@ -47,6 +47,8 @@ static const kas_field fields[] = {
     {"population", "--population", INTEGER(population), .high = 1e6, .optional = true},
     {"tournament", "--tournament", INTEGER(tournament), .high = 1e6, .optional = true},
     {"generation", "--generation", INTEGER(generation), .high = 1e6, .optional = true},
+    {"ancestors", "--ancestors", INTEGER(ancestors), .high = 1e5, .optional = true},
+    {"ancestry", "--ancestors", TEXT(ancestry), .optional = true},
     {"known", "--known", KAS_FIELD_FLAG, AT(known), .optional = true},
     {"from", "--from", TEXT(from), .optional = true},
     {"rungs", "--rungs", KAS_FIELD_LIST, AT(rungs), .low = 1, .high = 1e6, .optional = true},
@@ -202,6 +204,8 @@ kas_status kas_search_generations(kas_search_options *o)
     if (o->population || o->tournament)
         return kas_fail(KAS_USAGE, "--population and --tournament are options of --strategy "
                                    "evolution");
+    if (o->ancestors)
+        return kas_fail(KAS_USAGE, "--ancestors is an option of --strategy evolution");
     if (o->strategy == KAS_STRATEGY_TREE && *o->prefilter)
         return kas_fail(KAS_USAGE, "--prefilter: the tree chooses each candidate and learns what "
                                    "became of it; use --strategy random or evolution");
@@ -227,6 +231,16 @@ kas_int_list kas_search_rungs(const kas_search_options *options)
         list.value[i] = epochs / parts;
     list.value[list.count++] = epochs;
     return list;
+}
+
+int kas_search_ancestors(int strategy)
+{
+    return strategy == KAS_STRATEGY_EVOLUTION ? 1000 : 0;
+}
+
+const char *kas_search_legality(int strategy)
+{
+    return strategy == KAS_STRATEGY_EVOLUTION ? "imitation:0.9" : "";
 }
 
 void kas_search_options_write(const kas_search_options *options, kas_buf *out)
@@ -273,6 +287,8 @@ void kas_search_options_command(const kas_search_options *options, const char *d
     defaults.network = given.network; /* the name stands for it */
     if (given.strategy != KAS_STRATEGY_RANDOM)
         defaults.rungs = kas_search_rungs(&given);
+    defaults.ancestors = kas_search_ancestors(given.strategy);
+    strcpy(defaults.legality, kas_search_legality(given.strategy));
     if (!given.candidates)
         given.candidates = defaults.candidates; /* --time says how many */
     kas_buf_puts(out, "kas-gpu search --study ");
@@ -292,7 +308,11 @@ void kas_search_options_command(const kas_search_options *options, const char *d
         kas_buf_puts(out, " \\\n    --rungs=none");
         given.rungs = defaults.rungs;
     }
-    given.init[0] = given.from[0] = given.machine[0] = 0;
+    if (!*given.legality && *defaults.legality) {
+        kas_buf_puts(out, " \\\n    --legality=none");
+        strcpy(given.legality, defaults.legality);
+    }
+    given.init[0] = given.from[0] = given.machine[0] = given.ancestry[0] = 0;
     given.known = defaults.known;
     given.halves = defaults.halves; /* no option */
     for (int i = 0; i < FIELDS; i++)
@@ -357,6 +377,8 @@ static bool left_to_the_study(const kas_field *f, const kas_search_options *give
         return given->generation == 0;
     if (strcmp(f->key, "exploration") == 0)
         return given->exploration == 0;
+    if (strcmp(f->key, "ancestry") == 0)
+        return true; /* what came of the others */
     if (strcmp(f->key, "machine") == 0)
         return true; /* the model of latency_on when the study began */
     if (strcmp(f->key, "halves") == 0)

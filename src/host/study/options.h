@@ -72,6 +72,9 @@ typedef struct kas_search_options {
     int tournament;     /* members of the population that compete to be a parent */
     int generation;     /* candidates in a generation, 0 without any; generation 0 of evolution is a
                            population */
+    int ancestors;      /* kernels of evolution that evolve before anything is trained, for
+                           generation 0 (search/ancestors.h); 0 = none */
+    char ancestry[65];  /* SHA-256 of STUDY/ancestors.json, which came of it; "" = nothing did */
     bool known;         /* the first candidates are the known kernels (kernels/) that fit */
     char from[65];      /* SHA-256 of STUDY/from.json: kernels that come after these; "" = none */
     kas_int_list rungs; /* epochs at which the best third of a generation goes on; empty = all go
@@ -128,6 +131,10 @@ kas_status kas_search_generations(kas_search_options *options);
 /* Returns the rungs that --rungs auto means, the default of evolution and the tree: a 27th, a ninth
  * and a third of a candidate's epochs, as far as these are whole epochs, and the last one. */
 kas_int_list kas_search_rungs(const kas_search_options *options);
+
+/* Return what --ancestors and --legality are with a strategy unless they are given; "" = none. */
+int kas_search_ancestors(int strategy);
+const char *kas_search_legality(int strategy);
 
 /* Appends the options as one line of canonical JSON. */
 void kas_search_options_write(const kas_search_options *options, kas_buf *out);

@@ -1,6 +1,7 @@
 /* The files in the folder of a study.
  *
  *     STUDY/study.db                 the store
+ *     STUDY/from.json, ancestors.json, machine.json   what the study began with
  *     STUDY/kernels/NAME.json        every kernel that finished
  *     STUDY/logs/0007.log            what happened to candidate 7; baseline.log, ... (item's name)
  *     STUDY/checkpoints/0007.ckpt    of running items; deleted when the item ends

@@ -27,11 +27,11 @@ typedef struct world {
 } world;
 
 /* Two residual blocks, the second with half of the pixels. `op` is the activation in and behind the first. */
-static inline kas_net *small_net(kas_layer_op op)
+static inline kas_net *small_net(kas_layer_op op, int side)
 {
     kas_net *net = NULL;
     kas_builder b;
-    kas_builder_start(&b, "small", 6, 6, 3, 5);
+    kas_builder_start(&b, "small", side, side, 3, 5);
     int x = kas_builder_conv(&b, 0, "stem", 8, 3, 1);
     x = kas_builder_relu(&b, kas_builder_batch_norm(&b, x, "bn0"), "relu0");
     int y = kas_builder_conv(&b, x, "conv1", 8, 3, 1);
@@ -63,16 +63,16 @@ static inline kas_kernel small_kernel(kas_op function)
     return k;
 }
 
-static inline world *world_make(kas_layer_op op, kas_op function)
+static inline world *world_make_sized(kas_layer_op op, kas_op function, int side)
 {
     world *w = calloc(1, sizeof *w);
     assert_non_null(w);
-    w->net = small_net(op);
+    w->net = small_net(op, side);
     OK(kas_net_targets(w->net, NULL, &w->target, &w->targets));
     const kas_kernel kernel = small_kernel(function);
     OK(kas_replacement_solve(&kernel, 1, NULL, w->target, w->targets,
                              &(kas_budget){.max_flops_ratio = 9}, &w->replacement));
-    const size_t size = (size_t)BATCH * 3 * 6 * 6;
+    const size_t size = (size_t)BATCH * 3 * (size_t)side * (size_t)side;
     for (int m = 0; m < KAS_SCORE_MINIBATCHES; m++) {
         w->minibatch[m] =
             (kas_minibatch){BATCH, test_images(size, 7 + (uint64_t)m), calloc(BATCH, 2)};
@@ -86,6 +86,11 @@ static inline world *world_make(kas_layer_op op, kas_op function)
                                  .seed = SEED,
                                  .minibatch = w->minibatch};
     return w;
+}
+
+static inline world *world_make(kas_layer_op op, kas_op function)
+{
+    return world_make_sized(op, function, 6);
 }
 
 static inline void world_free(world *w)

@@ -34,6 +34,8 @@ static void commands_of_studies(void **state)
         o.strategy = cases[i].strategy;
         o.known = o.strategy != KAS_STRATEGY_RANDOM;
         o.rungs = cases[i].rungs ? *cases[i].rungs : kas_search_rungs(&o);
+        o.ancestors = kas_search_ancestors(o.strategy);
+        strcpy(o.legality, kas_search_legality(o.strategy));
         kas_search_options_command(&o, "d.h5", "s", &text);
         if (!strstr(kas_buf_text(&text), cases[i].said) ||
             strstr(kas_buf_text(&text), cases[i].not_said))
@@ -42,10 +44,41 @@ static void commands_of_studies(void **state)
     }
 }
 
+static void expect_said(const kas_search_options *o, const char *ancestors, const char *legality)
+{
+    kas_buf text = {0};
+    kas_search_options_command(o, "d.h5", "s", &text);
+    const char *const said[] = {ancestors, legality}, *const names[] = {"--ancestors",
+                                                                        "--legality"};
+    for (int i = 0; i < 2; i++)
+        if (said[i] ? !strstr(kas_buf_text(&text), said[i])
+                    : !!strstr(kas_buf_text(&text), names[i]))
+            fail_msg("%s: %s", names[i], kas_buf_text(&text));
+    kas_buf_free(&text);
+}
+
+/* Evolution has ancestors and a check unless it is told otherwise; the others have neither. */
+static void what_is_left_out(void **state)
+{
+    (void)state;
+    kas_search_options o = kas_search_options_default();
+    o.recipe = kas_recipe_default();
+    expect_said(&o, "--ancestors=0", "--legality=none");
+    o.ancestors = kas_search_ancestors(o.strategy);
+    strcpy(o.legality, kas_search_legality(o.strategy));
+    expect_said(&o, NULL, NULL);
+    o.strategy = KAS_STRATEGY_RANDOM;
+    expect_said(&o, "--ancestors=1000", "--legality=imitation:0.9");
+    o.ancestors = 0;
+    *o.legality = 0;
+    expect_said(&o, NULL, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(commands_of_studies),
+        cmocka_unit_test(what_is_left_out),
     };
     return cmocka_run_group_tests_name("commands of studies", tests, NULL, NULL);
 }

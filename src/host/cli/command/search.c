@@ -1,5 +1,6 @@
 /* kas-gpu search: the main command. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,13 +11,14 @@
 #include "host/cli/search_run.h"
 #include "host/cli/untrained/untrained.h"
 #include "host/score/interval.h"
+#include "host/search/ancestors.h"
 
 typedef struct search_command {
     kas_cli_common common;
     kas_session_request request;
     kas_cli_recipe recipe;
     bool dry, by_count, by_time;
-    bool known_given, rungs_given, auto_rungs;
+    bool known_given, legality_given, rungs_given, auto_rungs;
     int objective; /* kas_objective; -1 = not given */
     bool limits_loss;
     double shrink; /* 0 = no rounds */
@@ -47,6 +49,7 @@ enum {
     OPTION_EXPLORATION,
     OPTION_GENERATION,
     OPTION_KNOWN,
+    OPTION_ANCESTORS,
     OPTION_FROM,
     OPTION_RUNGS,
     OPTION_THETA,
@@ -117,7 +120,7 @@ static const struct argp_option option_list[] = {
      3},
     {"legality", OPTION_LEGALITY, "SCORE[:T]", 0,
      "Reject candidates whose score, fisher or imitation, is below that of the unmodified network, "
-     "or below 1 - T of it, such as imitation:0.9",
+     "or below 1 - T of it (default: evolution imitation:0.9, else none)",
      3},
     {"prefilter", OPTION_PREFILTER, "SCORE:K", 0,
      "Of each K proposals of like FLOPs train the one with the best score (docs/scores.md), such "
@@ -167,6 +170,10 @@ static const struct argp_option option_list[] = {
     {"known", OPTION_KNOWN, "yes|no", 0,
      "Begin with the known kernels that fit the budget (default: evolution and tree yes, random "
      "no)",
+     4},
+    {"ancestors", OPTION_ANCESTORS, "N", 0,
+     "evolution: before anything is trained, evolve N kernels by how well they imitate, and begin "
+     "with the best of these and of the known ones; 0 = none (default 1000)",
      4},
     {"from", OPTION_FROM, "STUDY|FOLDER", 0,
      "Begin with the finished kernels of a study, or the kernel files of a folder", 4},
@@ -253,6 +260,10 @@ static void set_defaults(search_command *c)
         o->strategy = o->sample.space == KAS_SPACE_NAS_PTE || o->asynchronous
                           ? KAS_STRATEGY_RANDOM
                           : kas_search_options_default().strategy;
+    if (o->ancestors < 0)
+        o->ancestors = kas_search_ancestors(o->strategy);
+    if (!c->legality_given)
+        strcpy(o->legality, kas_search_legality(o->strategy));
     if (c->objective >= 0)
         o->objective = c->objective;
     else if (c->limits_loss || c->shrink > 0)
@@ -325,10 +336,6 @@ static const kas_cli_value values[] = {
      {.type = KAS_FIELD_TEXT,
       .offset = offsetof(search_command, request.search.latency_on),
       .size = sizeof((search_command *)0)->request.search.latency_on}},
-    {OPTION_LEGALITY,
-     {.type = KAS_FIELD_TEXT,
-      .offset = offsetof(search_command, request.search.legality),
-      .size = sizeof((search_command *)0)->request.search.legality}},
     {OPTION_PREFILTER,
      {.type = KAS_FIELD_TEXT,
       .offset = offsetof(search_command, request.search.prefilter),
@@ -365,6 +372,8 @@ static const kas_cli_value values[] = {
     {OPTION_TOURNAMENT, KAS_CLI_INT(search_command, request.search.tournament, 1, 100000)},
     {OPTION_EXPLORATION, KAS_CLI_NUMBER(search_command, request.search.exploration, 0.001, 1000)},
     {OPTION_GENERATION, KAS_CLI_INT(search_command, request.search.generation, 1, 100000)},
+    {OPTION_ANCESTORS,
+     KAS_CLI_INT(search_command, request.search.ancestors, 0, KAS_ANCESTORS_MOST)},
     {OPTION_FROM, KAS_CLI_TEXT(search_command, request.from)},
     {OPTION_THETA, KAS_CLI_NUMBER(search_command, request.search.theta, 0, 1)},
     {OPTION_SPACE, KAS_CLI_CHOICE(search_command, request.search.sample.space, kas_space_names)},
@@ -379,6 +388,17 @@ static void parse_rungs(search_command *c, struct argp_state *state, const char 
         c->request.search.rungs = (kas_int_list){0};
     else if (kas_field_parse(&field, arg, &c->request.search.rungs) != KAS_OK)
         argp_error(state, "%s; or auto, or none", kas_error());
+}
+
+static void parse_legality(search_command *c, struct argp_state *state, const char *arg)
+{
+    char *legality = c->request.search.legality;
+    const size_t room = sizeof c->request.search.legality;
+    c->legality_given = true;
+    if (strlen(arg) >= room)
+        argp_error(state, "--legality: expected at most %zu characters, found \"%s\"", room - 1,
+                   arg);
+    snprintf(legality, room, "%s", strcmp(arg, "none") == 0 ? "" : arg);
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -412,6 +432,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case OPTION_KNOWN:
         c->known_given = true;
         o->known = kas_cli_choice(state, "--known", arg, answers);
+        return 0;
+    case OPTION_LEGALITY:
+        parse_legality(c, state, arg);
         return 0;
     case OPTION_RUNGS:
         parse_rungs(c, state, arg);
@@ -508,7 +531,7 @@ static kas_status run(int argc, char **argv)
     c.request.search = kas_search_options_default();
     c.request.search.sample.sampler = KAS_SAMPLER_AS_STUDY;
     c.request.search.latency = c.request.search.flops = NAN;
-    c.request.search.finalists = c.request.search.strategy = -1;
+    c.request.search.finalists = c.request.search.strategy = c.request.search.ancestors = -1;
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &c, &done));
     if (done)
         return KAS_OK;

@@ -123,6 +123,8 @@ void kas_score_memory_free(kas_score_memory *memory)
 {
     for (int i = 0; i < KAS_SCORE_MEMORIES; i++)
         kas_interpret_memory_free(&memory->block[i]);
+    for (int b = 0; b < KAS_SCORE_MINIBATCHES; b++)
+        kas_interpret_free(memory->original[b]);
     kas_normals_free(&memory->normals);
 }
 

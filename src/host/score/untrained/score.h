@@ -91,11 +91,17 @@ typedef struct kas_score_setup {
 /* KAS_USAGE when a score is asked that lacks what it needs. */
 kas_status kas_score_check(const kas_score_setup *setup);
 
-enum { KAS_SCORE_MEMORIES = 4 };
+enum { KAS_SCORE_MEMORIES = 6 };
+/* Of one thread and one setup; zero at first. */
 typedef struct kas_score_memory {
     kas_interpret_memory block[KAS_SCORE_MEMORIES];
     kas_normals normals;
-} kas_score_memory; /* of one thread, zero at first */
+    /* The score imitation: the unmodified network on each minibatch, of this seed, the first of
+     * these minibatches. NULL: not yet. */
+    kas_interpreter *original[KAS_SCORE_MINIBATCHES];
+    uint64_t original_seed;
+    int original_first;
+} kas_score_memory;
 void kas_score_memory_free(kas_score_memory *memory);
 /* Calls work(context, memory of the thread, item) once for each item, as kas_thread_each does. */
 typedef kas_status kas_score_work(void *context, kas_score_memory *memory, int item);

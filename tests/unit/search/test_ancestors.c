@@ -1,0 +1,286 @@
+/* Ancestors: the same ones on any number of threads; what is written of each agrees with the scores and the predictions; who
+ * stays and in which order; and a study that begins with them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/core/embedded.h"
+#include "host/core/json/json.h"
+#include "host/search/ancestors.h"
+#include "host/space/file/assignment.h"
+#include "small_problem.h"
+
+enum { MOST = 64 };
+
+typedef struct world {
+    kas_problem problem;
+    kas_search_options options;
+    kas_search_forecast forecast;
+} world;
+
+static void open_world(world *w, double latency)
+{
+    kas_machine machine;
+    open_problem(&w->problem);
+    w->options = kas_search_options_default();
+    w->options.seed = 2;
+    w->options.ancestors = 60;
+    w->options.population = 10;
+    w->options.latency = latency;
+    w->options.known = true;
+    OK(kas_machine_find("cpu", &machine));
+    OK(kas_search_forecast_open(&w->options, &machine, w->problem.net, &w->forecast));
+    w->forecast.limit = latency; /* without the margin */
+}
+
+static void close_world(world *w)
+{
+    kas_search_forecast_close(&w->forecast);
+    kas_problem_close(&w->problem);
+}
+
+typedef struct one {
+    char origin[64], name[KAS_NAME_SIZE];
+    double imitation, latency;
+    kas_replacement replacement;
+} one;
+
+static int read_all(const world *w, const char *text, one *out)
+{
+    const kas_budget budget = kas_search_budget(&w->options);
+    const cJSON *list, *at;
+    cJSON *root = cJSON_Parse(text);
+    int count = 0;
+    assert_non_null(root);
+    list = cJSON_GetObjectItem(root, "kernels");
+    cJSON_ArrayForEach(at, list)
+    {
+        kas_assignment kernels;
+        const char *kernel = cJSON_GetObjectItem(at, "kernel")->valuestring;
+        assert_true(count < MOST);
+        one *o = &out[count++];
+        snprintf(o->origin, sizeof o->origin, "%s", cJSON_GetObjectItem(at, "name")->valuestring);
+        o->imitation = cJSON_GetObjectItem(at, "imitation")->valuedouble;
+        o->latency = cJSON_GetObjectItem(at, "latency")->valuedouble;
+        OK(kas_assignment_read_json("kernel", kernel, strlen(kernel), &kernels));
+        OK(kas_assignment_name(&kernels, o->name));
+        OK(kas_assignment_fit(&kernels, w->problem.target, w->problem.targets, &budget,
+                              &o->replacement));
+        kas_assignment_free(&kernels);
+    }
+    cJSON_Delete(root);
+    return count;
+}
+
+static void free_all(one *list, int count)
+{
+    for (int i = 0; i < count; i++)
+        kas_replacement_free(&list[i].replacement);
+}
+
+static char *evolve(world *w, const char *from, int threads)
+{
+    kas_buf text = {0};
+    OK(kas_ancestors_evolve(&w->options, &w->problem, &w->forecast, from, threads, &text));
+    char *copy = strdup(kas_buf_text(&text));
+    kas_buf_free(&text);
+    return copy;
+}
+
+static bool is_new(const one *o)
+{
+    return strcmp(o->origin, KAS_ORIGIN_ANCESTOR) == 0;
+}
+
+static double best_of(const one *list, int count)
+{
+    double best = 0;
+    for (int i = 0; i < count; i++)
+        best = fmax(best, list[i].imitation);
+    return best;
+}
+
+static void the_same_on_any_number_of_threads(void **state)
+{
+    (void)state;
+    world w;
+    open_world(&w, 1);
+    char *alone = evolve(&w, "", 1), *three = evolve(&w, "", 3);
+    assert_string_equal(alone, three);
+    w.options.seed++;
+    char *other = evolve(&w, "", 1);
+    assert_string_not_equal(alone, other);
+    free(alone);
+    free(three);
+    free(other);
+    close_world(&w);
+}
+
+/* Scores and predictions are computed anew; the file has four digits of them. */
+static void says_what_is_so(void **state)
+{
+    (void)state;
+    world w;
+    one list[MOST];
+    kas_legality *legality;
+    kas_score_memory memory = {0};
+    int found = 0;
+    open_world(&w, 0.9);
+    char *text = evolve(&w, "", 1);
+    const int count = read_all(&w, text, list);
+    snprintf(w.options.legality, sizeof w.options.legality, "imitation:0.9");
+    OK(kas_legality_open(&w.options, &w.problem, KAS_LEGALITY_BATCH, &legality));
+    assert_int_equal(count, w.options.population);
+    for (int i = 0; i < count; i++) {
+        double score, seconds;
+        OK(kas_legality_score(legality, &list[i].replacement, &memory, &score));
+        OK(kas_predict_candidate(w.forecast.predictor, &list[i].replacement, &seconds));
+        const double ratio = seconds / kas_predictor_unmodified(w.forecast.predictor);
+        assert_true(fabs(score - list[i].imitation) <= 1e-3 * score);
+        assert_true(fabs(ratio - list[i].latency) <= 1e-3 * ratio && ratio <= 0.9);
+        found += is_new(&list[i]);
+        for (int k = 0; k < i; k++) {
+            assert_string_not_equal(list[k].name, list[i].name);
+            assert_true(fabs(list[k].imitation - list[i].imitation) > 0); /* no twins */
+        }
+    }
+    assert_true(found > 0);
+    kas_legality_close(legality);
+    kas_score_memory_free(&memory);
+    free_all(list, count);
+    free(text);
+    close_world(&w);
+}
+
+/* The best imitation comes first; evolution finds a better one than drawing a fifth of the number does. */
+static void the_best_first(void **state)
+{
+    (void)state;
+    world w;
+    one list[MOST];
+    open_world(&w, 0);
+    w.options.known = false;
+    w.options.objective = KAS_OBJECTIVE_ACCURACY;
+    char *text = evolve(&w, "", 1);
+    int count = read_all(&w, text, list);
+    for (int i = 1; i < count; i++)
+        assert_true(list[i - 1].imitation >= list[i].imitation);
+    const double best = best_of(list, count);
+    free_all(list, count);
+    free(text);
+    w.options.ancestors /= 5; /* one brood, all of it drawn */
+    text = evolve(&w, "", 1);
+    count = read_all(&w, text, list);
+    assert_true(best > best_of(list, count));
+    free_all(list, count);
+    free(text);
+    close_world(&w);
+}
+
+/* All kernels of --from stay, and leave half a population to the others. */
+static void given_kernels_stay(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"depthwise",          "group_conv", "canvas_figure8",
+                                        "canvas_figure6",     "shift_conv", "bottleneck",
+                                        "depthwise_separable"};
+    enum { NAMES = sizeof names / sizeof *names };
+    world w;
+    one list[MOST];
+    kas_buf from = {0};
+    kas_first *first;
+    int given = 0, fit; /* of the names, one does not fit the budget */
+    open_world(&w, 0);
+    kas_buf_puts(&from, "{\"kernels\": [");
+    for (int i = 0; i < NAMES; i++) {
+        kas_buf_printf(&from, "%s{\"name\": \"%s\", \"kernel\": ", i ? "," : "", names[i]);
+        kas_buf_json_string(&from, kas_embedded_find(kas_embedded_kernels, names[i]));
+        kas_buf_puts(&from, "}");
+    }
+    kas_buf_puts(&from, "]}");
+    w.options.known = false;
+    char *text = evolve(&w, kas_buf_text(&from), 2);
+    const int count = read_all(&w, text, list);
+    for (int i = 0; i < count; i++)
+        given += strncmp(list[i].origin, "from:", 5) == 0;
+    OK(kas_first_list(&w.options, w.problem.target, w.problem.targets, kas_buf_text(&from), &first,
+                      &fit));
+    kas_first_free(first, fit);
+    assert_int_equal(fit, NAMES - 1);
+    assert_int_equal(given, fit);
+    assert_int_equal(count, fit + w.options.population / 2);
+    free_all(list, count);
+    free(text);
+    kas_buf_free(&from);
+    close_world(&w);
+}
+
+static void nothing_is_fast_enough(void **state)
+{
+    (void)state;
+    world w;
+    kas_buf text = {0};
+    open_world(&w, 1e-6);
+    assert_int_equal(kas_ancestors_evolve(&w.options, &w.problem, &w.forecast, "", 1, &text),
+                     KAS_NOTHING_VALID);
+    assert_non_null(strstr(kas_error(), "allow a larger --latency"));
+    kas_buf_free(&text);
+    close_world(&w);
+}
+
+static void a_study_begins_with_them(void **state)
+{
+    (void)state;
+    world w;
+    one list[MOST];
+    kas_strategy strategy;
+    open_world(&w, 0);
+    OK(kas_search_generations(&w.options));
+    char *text = evolve(&w, "", 1);
+    const int count = read_all(&w, text, list);
+    OK(kas_strategy_open(&w.options, w.problem.target, w.problem.targets, "", NULL, &strategy));
+    OK(kas_strategy_take_ancestors(&strategy, text));
+    for (int i = 0; i < count; i++) {
+        kas_work work = {.kind = KAS_WORK_CANDIDATE};
+        bool ready;
+        OK(strategy.next(strategy.context, NULL, 0, &work, &ready));
+        assert_true(ready);
+        assert_string_equal(work.name, list[i].name);
+        assert_string_equal(work.origin, list[i].origin);
+        kas_work_clear(&work);
+    }
+    /* A kernel that does not fit can only be a damaged file. */
+    assert_int_equal(kas_strategy_take_ancestors(
+                         &strategy,
+                         "{\"kernels\": [{\"name\": \"ancestor\", \"kernel\": "
+                         "\"{\\\"format\\\": \\\"kas-gpu kernel\\\", \\\"version\\\": 1, "
+                         "\\\"nodes\\\": [{\\\"op\\\": \\\"input\\\"}, {\\\"op\\\": "
+                         "\\\"fc\\\", \\\"in\\\": [0], \\\"out\\\": \\\"C*64\\\"}, "
+                         "{\\\"op\\\": \\\"fc\\\", \\\"in\\\": [1], \\\"out\\\": "
+                         "\\\"C\\\"}], \\\"groups\\\": {}}\"}]}"),
+                     KAS_STORE);
+    kas_strategy_close(&strategy);
+    free_all(list, count);
+    free(text);
+    close_world(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_same_on_any_number_of_threads),
+        cmocka_unit_test(says_what_is_so),
+        cmocka_unit_test(the_best_first),
+        cmocka_unit_test(given_kernels_stay),
+        cmocka_unit_test(nothing_is_fast_enough),
+        cmocka_unit_test(a_study_begins_with_them),
+    };
+    return cmocka_run_group_tests_name("ancestors", tests, NULL, NULL);
+}
