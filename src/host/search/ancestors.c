@@ -22,7 +22,9 @@ enum {
     MOST_TRIES = 10000, /* attempts in a row that give no new kernel */
     MOST_UNSCORED = 500 /* kernels in a row that are too slow, or cannot be evaluated */
 };
-static const double LEAST = 0.1, SHARE = 0.5, TWINS = 1e-4;
+static const double LEAST = 0.1, /* of the convolutions' variance; what gives less loses too much */
+    SHARE = 0.5,                 /* of what the best gives, likewise */
+    TWINS = 1e-4; /* relative difference of the scores of kernels that learn the same */
 /* Attempts at children have other numbers here than in the generations of the study. */
 static const uint64_t FIRST_KEY = (uint64_t)1 << 40;
 
@@ -54,7 +56,6 @@ typedef struct evolution {
     int count, brood, room;
     int scored, slow;    /* new ones that were scored; those that were too slow */
     int tries, unscored; /* in a row */
-    double least;        /* the score below which a kernel loses too much */
     uint64_t key;
 } evolution;
 
@@ -302,12 +303,12 @@ static kas_status sort(evolution *e)
     ancestor *sorted = calloc((size_t)e->room, sizeof *sorted);
     kas_status status =
         point && order && sorted ? KAS_OK : kas_fail(KAS_NO_MEMORY, "ancestors: out of memory");
-    e->least = fmax(LEAST, SHARE * best_score(e));
+    const double least = fmax(LEAST, SHARE * best_score(e));
     for (int i = 0; status == KAS_OK && i < e->count; i++)
         point[i] = point_of(&e->list[i], i);
     if (status == KAS_OK) {
         point[e->count] = (kas_point){.accuracy = 1, .cost = 1, .loss = 0, .number = -1};
-        status = kas_objective_order(objective, 100 * (1 - e->least), point, e->count + 1, order);
+        status = kas_objective_order(objective, 100 * (1 - least), point, e->count + 1, order);
     }
     for (int i = 0; status == KAS_OK && i <= e->count; i++)
         if (order[i] < e->count)
@@ -322,14 +323,14 @@ static kas_status sort(evolution *e)
 
 /* ---- generation 0 ---------------------------------------------------------------------------- */
 
-/* Drops of the new kernels what is not among the best `most`, and of the known ones what gives less
- * than `least`. */
-static void trim(evolution *e, int most, double least)
+/* Drops of the new kernels what is not among the best `most`. Known ones stay as long as they are
+ * worth a training. */
+static void trim(evolution *e, int most)
 {
     int kept = 0, left = most;
     for (int i = 0; i < e->count; i++) {
         ancestor *a = &e->list[i];
-        if (a->given || (is_new(a) ? left-- > 0 : a->score >= least))
+        if (a->given || (is_new(a) ? left-- > 0 : a->score >= LEAST))
             e->list[kept++] = *a;
         else
             clear(a);
@@ -349,11 +350,10 @@ static int by_score(const void *a, const void *b)
 static void choose(evolution *e)
 {
     const int half = (e->options->population + 1) / 2;
-    trim(e, e->count, e->least);
     int rest = e->options->population;
     for (int i = 0; i < e->count; i++)
         rest -= !is_new(&e->list[i]);
-    trim(e, rest > half ? rest : half, e->least);
+    trim(e, rest > half ? rest : half);
     qsort(e->list, (size_t)e->count, sizeof *e->list, by_score);
 }
 
@@ -371,7 +371,7 @@ static kas_status evolve(evolution *e)
         KAS_TRY(kas_thread_each(e->threads, e->brood, judge, e));
         admit_brood(e);
         KAS_TRY(sort(e));
-        trim(e, most, 0);
+        trim(e, most);
     }
     choose(e);
     return e->count ? KAS_OK
@@ -381,7 +381,7 @@ static kas_status evolve(evolution *e)
                                e->slow);
 }
 
-static void write(const evolution *e, kas_buf *out)
+static void write_list(const evolution *e, kas_buf *out)
 {
     kas_buf_puts(out, "{\"kernels\": [");
     for (int i = 0; i < e->count; i++) {
@@ -410,7 +410,7 @@ static void report(const evolution *e, double seconds, double processor)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static kas_status open(evolution *e, const char *from)
+static kas_status begin(evolution *e, const char *from)
 {
     const kas_search_options *o = e->options;
     const kas_problem *p = e->problem;
@@ -435,7 +435,7 @@ static kas_status open(evolution *e, const char *from)
     return e->list ? KAS_OK : kas_fail(KAS_NO_MEMORY, "ancestors: out of memory");
 }
 
-static void close(evolution *e)
+static void end(evolution *e)
 {
     for (int i = 0; i < e->count + e->brood; i++)
         clear(&e->list[i]);
@@ -461,14 +461,14 @@ kas_status kas_ancestors_evolve(const kas_search_options *options, const kas_pro
         return kas_fail(KAS_NO_MEMORY, "ancestors: out of memory");
     *e = (evolution){
         .options = options, .problem = problem, .forecast = forecast, .threads = threads};
-    kas_status status = open(e, from);
+    kas_status status = begin(e, from);
     if (status == KAS_OK)
         status = evolve(e);
     if (status == KAS_OK) {
-        write(e, out);
+        write_list(e, out);
         report(e, kas_monotonic() - began, kas_processor_seconds() - processor);
         status = kas_buf_status(out);
     }
-    close(e);
+    end(e);
     return status;
 }

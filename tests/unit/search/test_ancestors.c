@@ -137,7 +137,6 @@ static void says_what_is_so(void **state)
     const int count = read_all(&w, text, list);
     snprintf(w.options.legality, sizeof w.options.legality, "imitation:0.9");
     OK(kas_legality_open(&w.options, &w.problem, KAS_LEGALITY_BATCH, &legality));
-    assert_int_equal(count, w.options.population);
     for (int i = 0; i < count; i++) {
         double score, seconds;
         OK(kas_legality_score(legality, &list[i].replacement, &memory, &score));
@@ -151,7 +150,9 @@ static void says_what_is_so(void **state)
             assert_true(fabs(list[k].imitation - list[i].imitation) > 0); /* no twins */
         }
     }
-    assert_true(found > 0);
+    /* More known kernels than half a population are worth a training here. */
+    assert_int_equal(found, w.options.population / 2);
+    assert_true(count > w.options.population);
     kas_legality_close(legality);
     kas_score_memory_free(&memory);
     free_all(list, count);
