@@ -192,9 +192,8 @@ static ncclResult_t begin(const char *name, ncclComm_t comm, cudaStream_t stream
 {
     SIM_LOCKED();
     const int code = sim_call(name, INTERNAL_ERROR, 0);
-    if (code) {
-        usleep(
-            60000); /* the thread that watches the group asks meanwhile, and may be the first to know */
+    if (code) { /* the thread that watches the group asks meanwhile, and may be the first to know */
+        usleep(60000);
         comm->error = code;
     }
     if (comm->error)

@@ -68,6 +68,15 @@ expect 3 '--ancestors 30 (0 goes without)' "${open_ended[@]}" --ancestors 30 --l
 expect 6 'allow a larger --latency' "${open_ended[@]}" --ancestors 30 --latency 0.0001 --study "$dir/x"
 [ ! -e "$dir/x/study.db" ] || fail "without ancestors there is a study"
 rm -rf "$dir/x"
+"${open_ended[@]}" --ancestors 100000 --study "$dir/x" >/dev/null 2>"$dir/err" &
+pid=$! rc=0
+await "the machine model, after which ancestors evolve" test -e "$dir/x/machine.json"
+kill -TERM $pid
+wait $pid || rc=$?
+[ $rc = 75 ] && grep -q 'stopped before there was anything to save' "$dir/err" || { cat "$dir/err"; fail "exit code $rc of a search that was stopped early"; }
+[ ! -e "$dir/x/study.db" ] || fail "a search that was stopped early left a study"
+expect 75 'stopped before' "${open_ended[@]}" --ancestors 100000 --until 1000000000 --study "$dir/x"
+rm -rf "$dir/x"
 expect 0 sampled "${open_ended[@]}" --study "$dir/x" --rungs 2 --asynchronous --dry-run
 expect 0 '' "${open_ended[@]}" --study "$dir/x" --space nas-pte --flops 1 --params 2 --dry-run
 

@@ -13,10 +13,10 @@ static void on_signal(int number)
     first = number;
 }
 
-static void watch(int flags)
+static void handle(void (*handler)(int), int flags)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = flags};
+    struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         sigaction(numbers[i], &action, NULL);
@@ -24,12 +24,18 @@ static void watch(int flags)
 
 void kas_interrupt_watch(void)
 {
-    watch((int)SA_RESETHAND); /* the second one ends the process at once */
+    handle(on_signal, (int)SA_RESETHAND); /* the second one ends the process at once */
 }
 
 void kas_interrupt_watch_all(void)
 {
-    watch(0);
+    handle(on_signal, 0);
+}
+
+void kas_interrupt_end(void)
+{
+    handle(SIG_DFL, 0);
+    end = 0;
 }
 
 void kas_interrupt_at(double until)

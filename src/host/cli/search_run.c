@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "host/cli/interrupt.h"
 #include "host/cli/progress.h"
 #include "host/core/file/files.h"
 #include "host/core/log.h"
@@ -226,17 +227,35 @@ kas_status kas_search_run(kas_session *s, const kas_cli_common *common)
     return status == KAS_OK && !s->takes_only ? print_results(s, common) : status;
 }
 
-/* ---- rounds ---------------------------------------------------------------------------------- */
+/* ---- a search -------------------------------------------------------------------------------- */
 
-static kas_status run_round(const kas_session_request *request, const kas_cli_common *common)
+/* Opens the study, or begins it. Until a new one is there a signal ends the search, which has nothing
+ * to save; from then on the supervisor takes signals. */
+static kas_status begin(const kas_session_request *asked, kas_session *session)
+{
+    kas_session_request request = *asked;
+    request.interrupted = kas_interrupted;
+    kas_interrupt_watch();
+    kas_interrupt_at(request.until);
+    kas_status status = kas_session_begin(&request, false, session);
+    kas_interrupt_end();
+    if (status != KAS_INTERRUPTED && !kas_interrupted())
+        return status;
+    fprintf(stderr, "stopped before there was anything to save; the same command goes on\n");
+    return kas_interrupt_status();
+}
+
+kas_status kas_search_once(const kas_session_request *request, const kas_cli_common *common)
 {
     kas_session session;
-    kas_status status = kas_session_begin(request, false, &session);
+    kas_status status = begin(request, &session);
     if (status == KAS_OK)
         status = kas_search_run(&session, common);
     kas_session_close(&session);
     return status;
 }
+
+/* ---- rounds ---------------------------------------------------------------------------------- */
 
 kas_status kas_search_rounds(const kas_session_request *request, double factor,
                              const kas_cli_common *common)
@@ -255,11 +274,11 @@ kas_status kas_search_rounds(const kas_session_request *request, double factor,
         if (!common->quiet)
             fprintf(stderr, "round %d: at most %.4g times the %s\n", r, *limit,
                     limit == &round.search.flops ? "FLOPs" : "latency");
-        kas_status status = run_round(&round, common);
+        kas_status status = kas_search_once(&round, common);
         if (status == KAS_BAD_INPUT && r > 0) { /* none of them fits the smaller limit */
             fprintf(stderr, "round %d begins anew: %s\n", r, kas_error());
             round.from = NULL;
-            status = run_round(&round, common);
+            status = kas_search_once(&round, common);
         }
         if (status == KAS_NOTHING_VALID && r > 0) {
             fprintf(stderr, "round %d ends the search: %s\n", r, kas_error());

@@ -13,18 +13,22 @@
 #include "host/space/name_set.h"
 #include "host/space/sample/sampler.h"
 #include "host/strategy/from.h"
+#include "host/strategy/tournament.h"
 
 enum {
-    BROOD = 20,         /* kernels that are made, and then scored, at once */
-    POOL = 30,          /* of which parents are drawn */
-    TOURNAMENT = 5,     /* of these */
-    DRAWN = 5,          /* one in so many is drawn by the sampler */
-    MOST_TRIES = 10000, /* attempts in a row that give no new kernel */
-    MOST_UNSCORED = 500 /* kernels in a row that are too slow, or cannot be evaluated */
+    BROOD = 20,          /* kernels that are made, and then scored, at once */
+    POOL = 30,           /* of which parents are drawn */
+    TOURNAMENT = 5,      /* of these */
+    DRAWN = 5,           /* one in so many is drawn by the sampler */
+    MOST_DRAWS = 100000, /* attempts in a row of the sampler; then it has nothing more */
+    MOST_TRIES = 10000,  /* attempts in a row that give no new kernel */
+    MOST_UNSCORED = 500  /* kernels in a row that are too slow, or cannot be evaluated */
 };
-static const double LEAST = 0.1, /* of the convolutions' variance; what gives less loses too much */
-    SHARE = 0.5,                 /* of what the best gives, likewise */
-    TWINS = 1e-4; /* relative difference of the scores of kernels that learn the same */
+static const double LEAST =
+                        0.1, /* of the convolutions' variance; what gives less loses too much, and
+                                    evolution's --legality rejects it */
+    SHARE = 0.5,             /* of what the best gives, likewise */
+    TWINS = 1e-4;            /* relative difference of the scores of kernels that learn the same */
 /* Attempts at children have other numbers here than in the generations of the study. */
 static const uint64_t FIRST_KEY = (uint64_t)1 << 40;
 
@@ -50,12 +54,14 @@ typedef struct evolution {
     kas_sampler *sampler;
     kas_children *children;
     kas_name_set names;
-    kas_first *first; /* [firsts] known, and of --from */
-    int firsts, next; /* next: the first that is not in the brood yet */
-    ancestor *list;   /* [count], the best first; behind them the brood */
-    int count, brood, room;
+    kas_first *first;             /* [firsts] known, and of --from */
+    int firsts, next;             /* next: the first that is not in the brood yet */
+    ancestor *list;               /* [count], the best first; behind them the brood */
+    int count, brood, room, most; /* most: kernels of generation 0, unless more are kept anyway */
+    bool (*interrupted)(void);
     int scored, slow;    /* new ones that were scored; those that were too slow */
     int tries, unscored; /* in a row */
+    bool drawn_out;      /* the sampler has given all that there is */
     uint64_t key;
 } evolution;
 
@@ -76,15 +82,7 @@ static void clear(ancestor *a)
 /* Writes down what may become a candidate, and what its children would be made of. */
 static kas_status describe(ancestor *a)
 {
-    const kas_sample sample = {.replacement = a->replacement};
-    kas_buf json = {0};
-    kas_status status = kas_sample_write_json(&sample, &json);
-    if (status == KAS_OK)
-        status = kas_buf_status(&json);
-    if (status == KAS_OK && !(a->text = strdup(kas_buf_text(&json))))
-        status = kas_fail(KAS_NO_MEMORY, "an ancestor: out of memory");
-    kas_buf_free(&json);
-    KAS_TRY(status);
+    KAS_TRY(kas_sample_text(&a->replacement, &a->text));
     if (a->replacement.kernel_of)
         return KAS_OK;
     a->parent = malloc(sizeof *a->parent);
@@ -144,10 +142,13 @@ static kas_status add_drawn(evolution *e)
     kas_sample sample;
     bool news;
     ancestor a = {.origin = KAS_ORIGIN_ANCESTOR};
-    KAS_TRY(kas_sampler_next(e->sampler, 0, &sample));
+    kas_status status = kas_sampler_next(e->sampler, MOST_DRAWS, &sample);
+    e->drawn_out = status == KAS_NOTHING_VALID;
+    if (status != KAS_OK)
+        return e->drawn_out ? KAS_OK : status;
     a.replacement = sample.replacement;
     memcpy(a.name, sample.name, sizeof a.name);
-    kas_status status = kas_name_set_add(&e->names, a.name, &news);
+    status = kas_name_set_add(&e->names, a.name, &news);
     if (status == KAS_OK && news)
         return append(e, &a);
     clear(&a);
@@ -157,13 +158,7 @@ static kas_status add_drawn(evolution *e)
 /* Draws a parent. The list begins with the best. */
 static const ancestor *draw_parent(const evolution *e, kas_rng *rng)
 {
-    const uint32_t pool = (uint32_t)(e->count < POOL ? e->count : POOL);
-    uint32_t best = pool - 1;
-    for (int i = 0; i < TOURNAMENT; i++) {
-        const uint32_t drawn = kas_rng_below(rng, pool);
-        best = drawn < best ? drawn : best;
-    }
-    return &e->list[best];
+    return &e->list[kas_tournament(e->count < POOL ? e->count : POOL, TOURNAMENT, rng)];
 }
 
 static kas_status add_child(evolution *e)
@@ -197,9 +192,9 @@ static kas_status make_brood(evolution *e)
     for (; e->brood < size && e->tries < MOST_TRIES; e->tries++)
         if (e->next < e->firsts)
             KAS_TRY(add_first(e, &e->first[e->next++]));
-        else if (e->scored < e->options->ancestors / DRAWN || e->count == 0)
+        else if (!e->drawn_out && (e->scored < e->options->ancestors / DRAWN || e->count == 0))
             KAS_TRY(add_drawn(e));
-        else
+        else if (e->count > 0)
             KAS_TRY(add_child(e));
     return KAS_OK;
 }
@@ -349,8 +344,8 @@ static int by_score(const void *a, const void *b)
 /* Leaves what the study begins with. */
 static void choose(evolution *e)
 {
-    const int half = (e->options->population + 1) / 2;
-    int rest = e->options->population;
+    const int half = (e->most + 1) / 2;
+    int rest = e->most;
     for (int i = 0; i < e->count; i++)
         rest -= !is_new(&e->list[i]);
     trim(e, rest > half ? rest : half);
@@ -365,19 +360,20 @@ static bool wants_more(const evolution *e)
 
 static kas_status evolve(evolution *e)
 {
-    const int most = e->options->population > POOL ? e->options->population : POOL;
     while (wants_more(e)) {
+        if (e->interrupted && e->interrupted())
+            return kas_fail(KAS_INTERRUPTED, "interrupted");
         KAS_TRY(make_brood(e));
         KAS_TRY(kas_thread_each(e->threads, e->brood, judge, e));
         admit_brood(e);
         KAS_TRY(sort(e));
-        trim(e, most);
+        trim(e, e->most > POOL ? e->most : POOL);
     }
     choose(e);
     return e->count ? KAS_OK
                     : kas_fail(KAS_NOTHING_VALID,
-                               "--ancestors: no kernel could be scored, and %d were predicted to "
-                               "be too slow; allow a larger --latency",
+                               "no kernel could be scored: %d were predicted to be too slow; allow "
+                               "a larger --latency, or a larger budget (--flops, --params)",
                                e->slow);
 }
 
@@ -388,7 +384,7 @@ static void write_list(const evolution *e, kas_buf *out)
         const ancestor *a = &e->list[i];
         kas_buf_puts(out, i ? ",\n{\"name\": " : "\n{\"name\": ");
         kas_buf_json_string(out, a->origin);
-        kas_buf_printf(out, ", \"imitation\": %.4g, \"latency\": %.4g, \"kernel\": ", a->score,
+        kas_buf_printf(out, ", \"imitation\": %.6g, \"latency\": %.6g, \"kernel\": ", a->score,
                        a->ratio);
         kas_buf_json_string(out, a->text);
         kas_buf_puts(out, "}");
@@ -430,7 +426,8 @@ static kas_status begin(evolution *e, const char *from)
     KAS_TRY(kas_sampler_create(&e->sample, p->target, p->targets, &e->sampler));
     KAS_TRY(kas_children_create(&e->sample, p->target, p->targets, &e->children));
     KAS_TRY(kas_first_list(o, p->target, p->targets, from, &e->first, &e->firsts));
-    e->room = e->firsts + o->population + POOL + BROOD;
+    e->most = o->population < KAS_FROM_KERNELS ? o->population : KAS_FROM_KERNELS;
+    e->room = e->firsts + e->most + POOL + BROOD;
     e->list = calloc((size_t)e->room, sizeof *e->list);
     return e->list ? KAS_OK : kas_fail(KAS_NO_MEMORY, "ancestors: out of memory");
 }
@@ -453,14 +450,17 @@ static void end(evolution *e)
 
 kas_status kas_ancestors_evolve(const kas_search_options *options, const kas_problem *problem,
                                 kas_search_forecast *forecast, const char *from, int threads,
-                                kas_buf *out)
+                                bool (*interrupted)(void), kas_buf *out)
 {
     const double began = kas_monotonic(), processor = kas_processor_seconds();
     evolution *e = calloc(1, sizeof *e);
     if (!e)
         return kas_fail(KAS_NO_MEMORY, "ancestors: out of memory");
-    *e = (evolution){
-        .options = options, .problem = problem, .forecast = forecast, .threads = threads};
+    *e = (evolution){.options = options,
+                     .problem = problem,
+                     .forecast = forecast,
+                     .threads = threads,
+                     .interrupted = interrupted};
     kas_status status = begin(e, from);
     if (status == KAS_OK)
         status = evolve(e);

@@ -19,15 +19,16 @@
 #include "host/study/problem.h"
 
 #define KAS_STUDY_ANCESTORS "ancestors.json"
-enum { KAS_ANCESTORS_MOST = 100000 };
 
 /* Evolves options->ancestors kernels on `threads` threads (0: all cores), and appends generation 0 as
- * a text of the form of strategy/from.h, where the name of a kernel is its origin: all of --from, the
- * known ones that give a tenth of the convolutions' variance, and of the new ones the best, so many
- * that it is a population, but at least half of one. What imitates best comes first. `from` is the text of STUDY/from.json, or
- * "". Says in one line what was done. KAS_NOTHING_VALID when no kernel is left. */
+ * a text of the form of strategy/from.h, where the name of a kernel is its origin: all of --from that
+ * have a score, the known ones that give a tenth of the convolutions' variance, and of the new ones
+ * the best, so many that it is a population (KAS_FROM_KERNELS at most), but at least half of one. What
+ * imitates best comes first. `from` is the text of STUDY/from.json, or "". Says in one line what was
+ * done. `interrupted` is asked after every brood; NULL: never. KAS_INTERRUPTED when it said yes,
+ * KAS_NOTHING_VALID when no kernel is left; then `out` is as before. */
 kas_status kas_ancestors_evolve(const kas_search_options *options, const kas_problem *problem,
                                 kas_search_forecast *forecast, const char *from, int threads,
-                                kas_buf *out);
+                                bool (*interrupted)(void), kas_buf *out);
 
 #endif

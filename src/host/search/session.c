@@ -313,7 +313,7 @@ static kas_status adopt(kas_session *s, const kas_search_options *asked)
 }
 
 static kas_status open_store(kas_session *s, const kas_search_options *asked,
-                             const kas_machine *machine, int threads)
+                             const kas_machine *machine, const kas_session_request *request)
 {
     char path[KAS_STUDY_PATH];
     kas_study study;
@@ -323,7 +323,7 @@ static kas_status open_store(kas_session *s, const kas_search_options *asked,
     if (!kas_file_exists(path))
         KAS_TRY(kas_session_pin_machine(s, machine));
     if (!kas_study_exists(s->study))
-        KAS_TRY(kas_session_pin_ancestors(s, threads));
+        KAS_TRY(kas_session_pin_ancestors(request, s));
     KAS_TRY(kas_study_begin_store(s->study, s->place, &s->store));
     KAS_TRY(kas_code_version(s->code_version));
     KAS_TRY(describe(s, &study));
@@ -404,7 +404,7 @@ kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_s
     if (dry)
         return KAS_OK;
     kas_strategy_close(&out->strategy); /* an existing study decides what was left open */
-    KAS_TRY(open_store(out, &asked, &machine, request->threads));
+    KAS_TRY(open_store(out, &asked, &machine, request));
     if (out->created && out->search.latency > 0 && !machine.calibrated)
         kas_warn("the machine \"%s\" was never calibrated: --latency discards candidates by rough "
                  "predictions; `kas-gpu doctor --calibrate` measures the machine on which it runs",

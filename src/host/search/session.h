@@ -30,6 +30,7 @@ typedef struct kas_session_request {
     bool may_grow;             /* the study may get more candidates, if the options ask for more
                                   than it has */
     int threads;               /* of all workers together; 0 = all cores */
+    bool (*interrupted)(void); /* asked while ancestors evolve, before there is a study; NULL: no */
     const char *device;        /* see kas_devices_find; NULL: the study's */
     int workers;               /* 0 = one a GPU, or one */
     int pack;                  /* candidates at once in a worker; 0 = 1 on the CPU, and on a GPU

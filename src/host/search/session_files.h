@@ -1,7 +1,7 @@
 /* The files that a study keeps, so that it does not depend on those from which it began: weights to
- * begin with, kernels to begin with, ancestors, the machine model, plans of the GPU's libraries, tuned
- * schedules. Internal to the session. What a study has must have the digest that its options say;
- * otherwise KAS_BAD_INPUT says what to do. */
+ * begin with, kernels to begin with, ancestors, the machine model, plans of the GPU's libraries,
+ * tuned schedules. Internal to the session. What a study has must have the digest that its options
+ * say; otherwise KAS_STORE says what to do. */
 #ifndef KAS_SEARCH_SESSION_FILES_H
 #define KAS_SEARCH_SESSION_FILES_H
 
@@ -18,8 +18,9 @@ kas_status kas_session_collect_from(const kas_session_request *request, kas_sess
 kas_status kas_session_keep_from(kas_session *s);
 
 /* Lets the ancestors of a study that begins now evolve, where its options ask for some, and keeps
- * them. */
-kas_status kas_session_pin_ancestors(kas_session *s, int threads);
+ * them, unless another process has begun the study meanwhile: then its own count. KAS_INTERRUPTED
+ * when the request says so. */
+kas_status kas_session_pin_ancestors(const kas_session_request *request, kas_session *s);
 /* Reads them again. */
 kas_status kas_session_keep_ancestors(kas_session *s);
 

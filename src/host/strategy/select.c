@@ -9,6 +9,7 @@
 #include "host/leaderboard/objective.h"
 #include "host/leaderboard/rungs.h"
 #include "host/space/file/assignment.h"
+#include "host/strategy/tournament.h"
 
 void kas_population_free(kas_population *population)
 {
@@ -174,10 +175,7 @@ kas_status kas_rewards(const kas_search_options *options, const kas_work *items,
 const kas_parent *kas_population_draw(const kas_population *population, int tournament,
                                       kas_rng *rng)
 {
-    int best = population->fertile - 1;
-    for (int i = 0; i < tournament; i++) {
-        const int drawn = (int)kas_rng_below(rng, (uint32_t)population->count);
-        best = drawn < best ? drawn : best;
-    }
-    return &population->member[best];
+    const int best = kas_tournament(population->count, tournament, rng),
+              last = population->fertile - 1;
+    return &population->member[best < last ? best : last];
 }

@@ -206,8 +206,6 @@ static kas_status propose(source *s, proposal *out)
 static kas_status describe(const proposal *p, kas_work *out)
 {
     const kas_solution *solution = &p->replacement.solution;
-    const kas_sample sample = {.replacement = p->replacement};
-    kas_buf json = {0};
     *out = (kas_work){.kind = KAS_WORK_CANDIDATE,
                       .attempt = p->attempt,
                       .flops = solution->flops,
@@ -218,13 +216,7 @@ static kas_status describe(const proposal *p, kas_work *out)
     memcpy(out->name, p->name, sizeof out->name);
     memcpy(out->origin, p->origin, sizeof out->origin);
     memcpy(out->parents, p->parents, sizeof out->parents);
-    kas_status status = kas_sample_write_json(&sample, &json);
-    if (status == KAS_OK)
-        status = kas_buf_status(&json);
-    if (status == KAS_OK && !(out->kernel = strdup(kas_buf_text(&json))))
-        status = kas_fail(KAS_NO_MEMORY, "a candidate: out of memory");
-    kas_buf_free(&json);
-    return status;
+    return kas_sample_text(&p->replacement, &out->kernel);
 }
 
 static const kas_work *stored(const kas_work *items, int count, int64_t index)

@@ -8,8 +8,8 @@
  *     random      the distinct legal attempts of the sampler, in order. With rungs they come in
  *                 generations; without, no candidate depends on another
  *     evolution   generation 0: kernels that are known, come from elsewhere or have evolved without
- *                 training (first.h), then random ones. Later generations: children of winners (select.h,
- *                 space/evolve/evolve.h)
+ *                 training (first.h), then random ones. Later generations: children of winners
+ *                 (select.h, space/evolve/evolve.h)
  *     tree        the same kernels first, then Monte-Carlo tree search over how kernels begin
  *                 (kernel_tree.h, tree.h)
  *

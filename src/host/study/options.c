@@ -47,7 +47,7 @@ static const kas_field fields[] = {
     {"population", "--population", INTEGER(population), .high = 1e6, .optional = true},
     {"tournament", "--tournament", INTEGER(tournament), .high = 1e6, .optional = true},
     {"generation", "--generation", INTEGER(generation), .high = 1e6, .optional = true},
-    {"ancestors", "--ancestors", INTEGER(ancestors), .high = 1e5, .optional = true},
+    {"ancestors", "--ancestors", INTEGER(ancestors), .high = KAS_ANCESTORS_MOST, .optional = true},
     {"ancestry", "--ancestors", TEXT(ancestry), .optional = true},
     {"known", "--known", KAS_FIELD_FLAG, AT(known), .optional = true},
     {"from", "--from", TEXT(from), .optional = true},
@@ -378,7 +378,7 @@ static bool left_to_the_study(const kas_field *f, const kas_search_options *give
     if (strcmp(f->key, "exploration") == 0)
         return given->exploration == 0;
     if (strcmp(f->key, "ancestry") == 0)
-        return true; /* what came of the others */
+        return true; /* follows from the other options */
     if (strcmp(f->key, "machine") == 0)
         return true; /* the model of latency_on when the study began */
     if (strcmp(f->key, "halves") == 0)

@@ -34,7 +34,7 @@ typedef enum kas_objective {
                                is none that of ACCURACY */
 } kas_objective;
 extern const char *const kas_objective_names[]; /* NULL-terminated */
-enum { KAS_FINALISTS_MOST = 32 };
+enum { KAS_FINALISTS_MOST = 32, KAS_ANCESTORS_MOST = 100000 };
 /* The candidates whose schedules are searched before their latency is measured (tune/tune.h): none,
  * the finalists, or all. */
 typedef enum kas_tuning { KAS_TUNE_NONE, KAS_TUNE_FRONTIER, KAS_TUNE_ALL } kas_tuning;
@@ -74,7 +74,7 @@ typedef struct kas_search_options {
                            population */
     int ancestors;      /* kernels of evolution that evolve before anything is trained, for
                            generation 0 (search/ancestors.h); 0 = none */
-    char ancestry[65];  /* SHA-256 of STUDY/ancestors.json, which came of it; "" = nothing did */
+    char ancestry[65];  /* SHA-256 of STUDY/ancestors.json, where they are kept; "" = none */
     bool known;         /* the first candidates are the known kernels (kernels/) that fit */
     char from[65];      /* SHA-256 of STUDY/from.json: kernels that come after these; "" = none */
     kas_int_list rungs; /* epochs at which the best third of a generation goes on; empty = all go
@@ -132,7 +132,8 @@ kas_status kas_search_generations(kas_search_options *options);
  * and a third of a candidate's epochs, as far as these are whole epochs, and the last one. */
 kas_int_list kas_search_rungs(const kas_search_options *options);
 
-/* Return what --ancestors and --legality are with a strategy unless they are given; "" = none. */
+/* Return what --ancestors and --legality are with a strategy unless they are given; 0 and "" are
+ * none. */
 int kas_search_ancestors(int strategy);
 const char *kas_search_legality(int strategy);
 

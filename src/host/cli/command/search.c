@@ -11,7 +11,6 @@
 #include "host/cli/search_run.h"
 #include "host/cli/untrained/untrained.h"
 #include "host/score/interval.h"
-#include "host/search/ancestors.h"
 
 typedef struct search_command {
     kas_cli_common common;
@@ -518,6 +517,16 @@ static const char doc[] =
     "once on the test set. Ctrl-C saves; the same command again goes on. Exit code 6: no candidate "
     "finished, or none is within --max-loss.";
 
+static kas_status dry_run(const search_command *c)
+{
+    kas_session session;
+    kas_status status = kas_session_begin(&c->request, true, &session);
+    if (status == KAS_OK)
+        status = kas_dry_run(&session, &c->common);
+    kas_session_close(&session);
+    return status;
+}
+
 static kas_status run(int argc, char **argv)
 {
     const struct argp_child children[] = {
@@ -548,12 +557,7 @@ static kas_status run(int argc, char **argv)
         return kas_untrained_run(&c.request, &c.untrained, &c.common);
     if (c.shrink > 0 && !c.dry)
         return kas_search_rounds(&c.request, c.shrink, &c.common);
-    kas_session session;
-    kas_status status = kas_session_begin(&c.request, c.dry, &session);
-    if (status == KAS_OK)
-        status = c.dry ? kas_dry_run(&session, &c.common) : kas_search_run(&session, &c.common);
-    kas_session_close(&session);
-    return status;
+    return c.dry ? dry_run(&c) : kas_search_once(&c.request, &c.common);
 }
 
 const kas_command kas_command_search = {"search", "Search kernels for a network and a data set",

@@ -315,6 +315,19 @@ kas_status kas_sample_write_json(const kas_sample *s, kas_buf *out)
     return status;
 }
 
+kas_status kas_sample_text(const kas_replacement *replacement, char **out)
+{
+    const kas_sample sample = {.replacement = *replacement};
+    kas_buf text = {0};
+    kas_status status = kas_sample_write_json(&sample, &text);
+    if (status == KAS_OK)
+        status = kas_buf_status(&text);
+    if (status != KAS_OK)
+        kas_buf_free(&text);
+    *out = text.data; /* malloc'ed; the caller owns it now */
+    return status;
+}
+
 static kas_status fail_least(const char *what, double least, double allowed)
 {
     return kas_fail(

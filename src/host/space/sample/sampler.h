@@ -56,6 +56,8 @@ void kas_sample_free(kas_sample *sample);
 
 /* Writes a kernel file, or a file of layers. */
 kas_status kas_sample_write_json(const kas_sample *sample, kas_buf *out);
+/* The same of a replacement, as a text that the caller frees with free(). */
+kas_status kas_sample_text(const kas_replacement *replacement, char **out);
 
 /* Gives the next distinct legal kernel, or kernels for the layers; kas_sample_free frees it. It
  * reads the sampler's targets, so the sampler must outlive it. KAS_NOTHING_VALID after the attempt
