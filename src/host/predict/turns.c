@@ -6,7 +6,7 @@
 #include "host/predict/seconds.h"
 #include "host/train/stats.h"
 
-enum { RUNS = 3, PATIENCE = 4, MOST_TURNS = 16 }; /* MOST_TURNS: times those that were asked for */
+enum { RUNS = 3, PATIENCE = 4 }; /* PATIENCE: times the turns and the seconds that were asked for */
 
 /* A network that is ready to run. */
 typedef struct ready {
@@ -176,7 +176,7 @@ static kas_status take_turns(kas_turns *t, const ready *changed, int count, doub
         KAS_TRY(kas_turns_judge(taken->witness.value, taken->ours.value, taken->ours.count,
                                 t->fastest, out));
         enough = taken->ours.count >= KAS_LEAST_TURNS &&
-                 (taken->ours.count >= MOST_TURNS * count ||
+                 (taken->ours.count >= PATIENCE * count ||
                   taken->sum >= (out->disturbed ? PATIENCE * most : most) ||
                   (!out->disturbed && out->turns >= count));
     }

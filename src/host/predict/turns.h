@@ -42,7 +42,7 @@ kas_status kas_turns_judge(const double *witness, const double *ours, int turns,
 
 /* Compiles and loads the programs (NULL: the unmodified network beside itself) and measures `count`
  * quiet turns, or fewer, at least KAS_LEAST_TURNS, when all turns take longer than `seconds`. After
- * four times as long, or 16 times as many turns, a network is given up as disturbed. The caller
+ * four times as long, or four times as many turns, a network is given up as disturbed. The caller
  * frees out->planned. */
 kas_status kas_turns_measure(kas_turns *turns, kas_programs *programs, int count, double seconds,
                              kas_turns_result *out);
