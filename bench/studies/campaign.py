@@ -8,7 +8,7 @@
 
 CIFAR100 is the folder of the official binary files.  All 50,000 images, at 16x16; ResNet-20.
 
-explore is evolution of 100 candidates, behind 4,000 ancestors, with a predicted latency of at most 0.68 of the unmodified network's (--latency 0.34: the margin
+explore is evolution of 80 candidates, behind 2,000 ancestors, with a predicted latency of at most 0.68 of the unmodified network's (--latency 0.34: the margin
 of a machine that was not calibrated is 2).  The verdict is one epoch behind an imitation of the trained network's convolutions, which
 ranks like six epochs at a sixth of their cost (results/*ranks.md); a candidate that misses 70% of their variance is not trained.
 
@@ -35,7 +35,7 @@ RUNS = os.path.join(ROOT, "bench", "results", "campaign.jsonl")
 STOPPED = 75  # exit code: the part is over
 EPOCHS = 30  # of answer
 COMMON = ["--net", NET, "--seed", 1, "--batch", BATCH, "--lr", RATE, "--device", "cpu", "--threads", 1, "--keep-slower", "--flops", 1]
-EXPLORE = ["--strategy", "evolution", "--ancestors", 4000, "--candidates", 100, "--population", 40, "--generation", 10, "--rungs", "none", "--imitate", 1, "--most-missed", 0.7,
+EXPLORE = ["--strategy", "evolution", "--ancestors", 2000, "--candidates", 80, "--population", 40, "--generation", 10, "--rungs", "none", "--imitate", 1, "--most-missed", 0.7,
            "--objective", "accuracy", "--latency", 0.34, "--epochs", 12, "--finalists", 0]
 ANSWER = ["--rungs", 6, "--epochs", EPOCHS, "--latency", 0.667, "--max-loss", 1.0, "--objective", "frontier", "--finalists", 2, "--seeds", 3]
 

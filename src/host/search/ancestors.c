@@ -28,7 +28,8 @@ static const double LEAST =
                         0.1, /* of the convolutions' variance; what gives less loses too much, and
                                     evolution's --legality rejects it */
     SHARE = 0.5,             /* of what the best gives, likewise */
-    TWINS = 1e-4;            /* relative difference of the scores of kernels that learn the same */
+    TWINS = 1e-4,            /* relative difference of the scores of kernels that learn the same */
+    CHANCE = 0.05;           /* relative differences of scores and latencies below it say nothing */
 /* Attempts at children have other numbers here than in the generations of the study. */
 static const uint64_t FIRST_KEY = (uint64_t)1 << 40;
 
@@ -37,6 +38,7 @@ typedef struct ancestor {
     char *text;                  /* a kernel file, or a file of layers */
     kas_kernel *parent;          /* what children are made of; NULL: it has no children */
     kas_replacement replacement; /* only until it is scored */
+    int size;                    /* primitives */
     bool given;                  /* by --from: it stays */
     double ratio, score;         /* predicted, to the unmodified network; NaN: not scored */
 } ancestor;
@@ -111,6 +113,7 @@ static kas_status keep(const evolution *e, ancestor *a, bool *left)
 static kas_status append(evolution *e, ancestor *a)
 {
     bool left;
+    a->size = a->replacement.kernel_of ? 0 : a->replacement.kernel->nodes;
     kas_status status = describe(a);
     if (status == KAS_OK)
         status = keep(e, a, &left);
@@ -227,27 +230,53 @@ static kas_status judge(void *context, int thread, int item)
     return allow(status);
 }
 
-/* Returns the kernel of the list that computes what another one does: it has learned the same. */
-static ancestor *twin_of(const evolution *e, const ancestor *a)
+/* Returns whether two kernels compute the same: they have learned the same. */
+static bool are_twins(const ancestor *a, const ancestor *b)
 {
-    for (int i = 0; i < e->count; i++)
-        if (fabs(e->list[i].score - a->score) <= TWINS * a->score)
-            return &e->list[i];
-    return NULL;
+    return fabs(a->score - b->score) <= TWINS * a->score;
 }
 
-/* Takes a kernel into the list, or in the place of a twin that is slower. */
+/* Returns the step of a ladder whose steps differ by the factor 1 + CHANCE. */
+static int step_of(double x)
+{
+    return (int)floor(log(fmax(x, 1e-6)) / log1p(CHANCE));
+}
+
+/* Returns whether there is room for only one of two kernels. Kernels of the same steps differ by
+ * chance: without this, a good kernel and what can be added to it without changing much would be
+ * all that is left. The steps are fixed, so that many small losses do not add up. */
+static bool are_rivals(const ancestor *a, const ancestor *b)
+{
+    return are_twins(a, b) ||
+           (step_of(a->score) == step_of(b->score) && step_of(a->ratio) == step_of(b->ratio));
+}
+
+/* Returns whether a kernel takes the place of its rival: the faster one of twins, else the simpler
+ * one. What is known, or given, stays. */
+static bool replaces(const ancestor *a, const ancestor *b)
+{
+    if (!is_new(b) || !is_new(a))
+        return !is_new(a);
+    if (are_twins(a, b) && a->ratio != b->ratio)
+        return a->ratio < b->ratio;
+    return a->size != b->size ? a->size < b->size : a->score > b->score;
+}
+
 static void admit(evolution *e, ancestor *a)
 {
-    ancestor *twin = a->given ? NULL : twin_of(e, a);
-    if (!twin) {
-        e->list[e->count++] = *a;
-    } else if (a->ratio < twin->ratio && !twin->given) {
-        clear(twin);
-        *twin = *a;
-    } else {
-        clear(a);
-    }
+    int kept = 0;
+    for (int i = 0; i < e->count; i++)
+        if (are_rivals(a, &e->list[i]) && !replaces(a, &e->list[i])) {
+            clear(a);
+            return;
+        }
+    for (int i = 0; i < e->count; i++)
+        if (is_new(&e->list[i]) && are_rivals(a, &e->list[i]))
+            clear(&e->list[i]);
+        else
+            e->list[kept++] = e->list[i];
+    e->list[kept++] = *a;
+    e->count = kept;
 }
 
 /* Takes in those of the brood that have a score. */

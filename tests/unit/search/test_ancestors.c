@@ -177,8 +177,13 @@ static void says_what_is_so(void **state)
     close_world(&w);
 }
 
-/* Here two of the twenty would compute what others do. */
-static void no_twins(void **state)
+static int step_of(double x)
+{
+    return (int)floor(log(x) / log(1.05));
+}
+
+/* No two of the new ones compute the same, or differ by less than chance. */
+static void new_ones_differ(void **state)
 {
     (void)state;
     world w;
@@ -189,8 +194,12 @@ static void no_twins(void **state)
     char *text = evolve(&w, "", 1);
     const int count = read_all(&w, text, list);
     assert_int_equal(count, 20);
-    for (int i = 1; i < count; i++)
+    for (int i = 1; i < count; i++) {
         assert_true(list[i].imitation < list[i - 1].imitation);
+        for (int k = 0; k < i; k++)
+            assert_true(step_of(list[i].imitation) != step_of(list[k].imitation) ||
+                        step_of(list[i].latency) != step_of(list[k].latency));
+    }
     free_all(list, count);
     free(text);
     close_world(&w);
@@ -360,7 +369,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_on_any_number_of_threads),
         cmocka_unit_test(says_what_is_so),
-        cmocka_unit_test(no_twins),
+        cmocka_unit_test(new_ones_differ),
         cmocka_unit_test(the_best_first),
         cmocka_unit_test(given_kernels_stay),
         cmocka_unit_test(nothing_is_fast_enough),
