@@ -70,10 +70,10 @@ expect 6 'allow a larger --latency' "${open_ended[@]}" --ancestors 30 --latency 
 rm -rf "$dir/x"
 "${open_ended[@]}" --ancestors 100000 --study "$dir/x" >/dev/null 2>"$dir/err" &
 pid=$! rc=0
-await "the machine model, after which ancestors evolve" test -e "$dir/x/machine.json"
+await "the study's folder" test -e "$dir/x/logs" # then the ancestors evolve
 kill -TERM $pid
 wait $pid || rc=$?
-[ $rc = 75 ] && grep -q 'stopped before there was anything to save' "$dir/err" || { cat "$dir/err"; fail "exit code $rc of a search that was stopped early"; }
+[ $rc = 75 ] && grep -q 'stopped before the search began' "$dir/err" || { cat "$dir/err"; fail "exit code $rc of a search that was stopped early"; }
 [ ! -e "$dir/x/study.db" ] || fail "a search that was stopped early left a study"
 expect 75 'stopped before' "${open_ended[@]}" --ancestors 100000 --until 1000000000 --study "$dir/x"
 rm -rf "$dir/x"

@@ -13,28 +13,32 @@ static void on_signal(int number)
     first = number;
 }
 
-static void handle(void (*handler)(int), int flags)
+enum { SIGNALS = 5 };
+static const int numbers[SIGNALS] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+static struct sigaction before[SIGNALS];
+
+static void watch(int flags)
 {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
-    struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = flags};
     sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        sigaction(numbers[i], &action, NULL);
+    for (int i = 0; i < SIGNALS; i++)
+        sigaction(numbers[i], &action, &before[i]);
 }
 
 void kas_interrupt_watch(void)
 {
-    handle(on_signal, (int)SA_RESETHAND); /* the second one ends the process at once */
+    watch((int)SA_RESETHAND); /* the second one ends the process at once */
 }
 
 void kas_interrupt_watch_all(void)
 {
-    handle(on_signal, 0);
+    watch(0);
 }
 
 void kas_interrupt_end(void)
 {
-    handle(SIG_DFL, 0);
+    for (int i = 0; i < SIGNALS; i++)
+        sigaction(numbers[i], &before[i], NULL);
     end = 0;
 }
 

@@ -9,7 +9,8 @@ void kas_interrupt_watch(void);
 /* The same, but no number of signals ends the process: for one whose parent passes signals on,
  * since a batch system sends each of them to both. */
 void kas_interrupt_watch_all(void);
-/* From now on signals do what they usually do, and no time ends anything; what came stays known. */
+/* Ends the watch: signals do again what they did before, and no time ends anything. A signal that has
+ * come is still reported by kas_interrupted. */
 void kas_interrupt_end(void);
 /* From this time on (seconds since 1970; 0 = never) it is as if a SIGTERM had come. */
 void kas_interrupt_at(double until);

@@ -229,19 +229,19 @@ kas_status kas_search_run(kas_session *s, const kas_cli_common *common)
 
 /* ---- a search -------------------------------------------------------------------------------- */
 
-/* Opens the study, or begins it. Until a new one is there a signal ends the search, which has nothing
- * to save; from then on the supervisor takes signals. */
+/* Opens the study, or begins it. While ancestors evolve a signal ends the search; afterwards the
+ * supervisor takes signals. */
 static kas_status begin(const kas_session_request *asked, kas_session *session)
 {
     kas_session_request request = *asked;
     request.interrupted = kas_interrupted;
     kas_interrupt_watch();
     kas_interrupt_at(request.until);
-    kas_status status = kas_session_begin(&request, false, session);
+    const kas_status status = kas_session_begin(&request, false, session);
     kas_interrupt_end();
-    if (status != KAS_INTERRUPTED && !kas_interrupted())
+    if (status != KAS_INTERRUPTED && (status != KAS_OK || !kas_interrupted()))
         return status;
-    fprintf(stderr, "stopped before there was anything to save; the same command goes on\n");
+    fprintf(stderr, "stopped before the search began; the same command goes on\n");
     return kas_interrupt_status();
 }
 

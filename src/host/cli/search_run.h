@@ -17,7 +17,7 @@ extern const struct argp kas_search_lead_argp;
 
 kas_status kas_search_run(kas_session *session, const kas_cli_common *common);
 /* Opens or begins the study of a request, and runs it. KAS_INTERRUPTED or KAS_PREEMPTED, with a line
- * that says so, when a signal or --until comes before there is anything to save. */
+ * that says so, when a signal or --until comes before the search begins. */
 kas_status kas_search_once(const kas_session_request *request, const kas_cli_common *common);
 
 /* Runs rounds until one finds no kernel within the loss (the paper's outer loop, section 8.2). A

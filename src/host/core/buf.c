@@ -84,6 +84,16 @@ kas_status kas_buf_status(const kas_buf *buf)
     return buf->failed ? kas_fail(KAS_NO_MEMORY, "out of memory while writing text") : KAS_OK;
 }
 
+kas_status kas_buf_take(kas_buf *buf, char **out)
+{
+    const kas_status status = kas_buf_status(buf);
+    if (status != KAS_OK)
+        kas_buf_free(buf);
+    *out = buf->data;
+    *buf = (kas_buf){0};
+    return status;
+}
+
 void kas_buf_json_string(kas_buf *buf, const char *text)
 {
     kas_buf_puts(buf, "\"");

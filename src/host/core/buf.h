@@ -24,6 +24,9 @@ void kas_buf_puts(kas_buf *buf, const char *text);
 void kas_buf_printf(kas_buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const char *kas_buf_text(const kas_buf *buf);  /* "" when empty */
 kas_status kas_buf_status(const kas_buf *buf); /* KAS_NO_MEMORY when an allocation failed */
+/* Ends the buffer. *out gets its text (NULL: nothing was written), which the caller frees with free();
+ * NULL when an allocation failed (KAS_NO_MEMORY). */
+kas_status kas_buf_take(kas_buf *buf, char **out);
 
 /* Appends `text` as a JSON string with quotes and escapes. */
 void kas_buf_json_string(kas_buf *buf, const char *text);

@@ -40,10 +40,10 @@ typedef struct kas_turns_result {
 kas_status kas_turns_judge(const double *witness, const double *ours, int turns, double fastest,
                            kas_turns_result *out);
 
-/* Compiles and loads the programs (NULL: the unmodified network beside itself) and measures `count`
- * quiet turns, or fewer, at least KAS_LEAST_TURNS, when all turns take longer than `seconds`. After
- * four times as long, or four times as many turns, a network is given up as disturbed. The caller
- * frees out->planned. */
+/* Compiles and loads the programs (NULL: the unmodified network beside itself) and takes turns until
+ * `count` of them were quiet, or all took `seconds`, or there were four times as many; at least
+ * KAS_LEAST_TURNS. While fewer than KAS_LEAST_TURNS are quiet it goes on for up to four times as
+ * long. The caller frees out->planned. */
 kas_status kas_turns_measure(kas_turns *turns, kas_programs *programs, int count, double seconds,
                              kas_turns_result *out);
 

@@ -16,20 +16,24 @@
 #include "host/strategy/tournament.h"
 
 enum {
-    BROOD = 20,          /* kernels that are made, and then scored, at once */
-    POOL = 30,           /* of which parents are drawn */
-    TOURNAMENT = 5,      /* of these */
-    DRAWN = 5,           /* one in so many is drawn by the sampler */
-    MOST_DRAWS = 100000, /* attempts in a row of the sampler; then it has nothing more */
-    MOST_TRIES = 10000,  /* attempts in a row that give no new kernel */
-    MOST_UNSCORED = 500  /* kernels in a row that are too slow, or cannot be evaluated */
+    BROOD = 20,         /* kernels that are made, and then scored, at once */
+    POOL = 30,          /* of which parents are drawn */
+    TOURNAMENT = 5,     /* of these */
+    DRAWN = 5,          /* one in so many is drawn by the sampler */
+    DRAWS = 400,        /* attempts of the sampler, after which somebody may interrupt */
+    MOST_DRAWS = 20000, /* attempts in a row that give no kernel; then the sampler has no more */
+    MOST_TRIES = 10000, /* attempts in a row that give no new kernel */
+    MOST_UNSCORED = 500 /* kernels in a row that are too slow, or cannot be evaluated */
 };
-static const double LEAST =
-                        0.1, /* of the convolutions' variance; what gives less loses too much, and
-                                    evolution's --legality rejects it */
-    SHARE = 0.5,             /* of what the best gives, likewise */
-    TWINS = 1e-4,            /* relative difference of the scores of kernels that learn the same */
-    CHANCE = 0.05;           /* relative differences of scores and latencies below it say nothing */
+/* A kernel that gives less of the convolutions' variance loses too much; evolution's --legality
+ * rejects it. */
+static const double LEAST = 0.1;
+/* Of what the best gives, likewise. */
+static const double SHARE = 0.5;
+/* The relative difference of the scores of kernels that learn the same. */
+static const double TWINS = 1e-4;
+/* Relative differences of scores and latencies below it say nothing. */
+static const double CHANCE = 0.05;
 /* Attempts at children have other numbers here than in the generations of the study. */
 static const uint64_t FIRST_KEY = (uint64_t)1 << 40;
 
@@ -38,7 +42,7 @@ typedef struct ancestor {
     char *text;                  /* a kernel file, or a file of layers */
     kas_kernel *parent;          /* what children are made of; NULL: it has no children */
     kas_replacement replacement; /* only until it is scored */
-    int size;                    /* primitives */
+    int size;                    /* nodes */
     bool given;                  /* by --from: it stays */
     double ratio, score;         /* predicted, to the unmodified network; NaN: not scored */
 } ancestor;
@@ -63,7 +67,7 @@ typedef struct evolution {
     bool (*interrupted)(void);
     int scored, slow;    /* new ones that were scored; those that were too slow */
     int tries, unscored; /* in a row */
-    bool drawn_out;      /* the sampler has given all that there is */
+    int draws;           /* of the sampler in a row, without a kernel */
     uint64_t key;
 } evolution;
 
@@ -140,15 +144,21 @@ static kas_status add_first(evolution *e, kas_first *first)
     return append(e, &a);
 }
 
+static bool is_drawn_out(const evolution *e)
+{
+    return e->draws >= MOST_DRAWS;
+}
+
 static kas_status add_drawn(evolution *e)
 {
     kas_sample sample;
     bool news;
     ancestor a = {.origin = KAS_ORIGIN_ANCESTOR};
-    kas_status status = kas_sampler_next(e->sampler, MOST_DRAWS, &sample);
-    e->drawn_out = status == KAS_NOTHING_VALID;
-    if (status != KAS_OK)
-        return e->drawn_out ? KAS_OK : status;
+    kas_status status = kas_sampler_next(e->sampler, DRAWS, &sample);
+    e->draws = status == KAS_NOTHING_VALID ? e->draws + DRAWS : 0;
+    if (status == KAS_NOTHING_VALID && (!is_drawn_out(e) || e->count + e->brood > 0))
+        return KAS_OK;
+    KAS_TRY(status);
     a.replacement = sample.replacement;
     memcpy(a.name, sample.name, sizeof a.name);
     status = kas_name_set_add(&e->names, a.name, &news);
@@ -192,13 +202,19 @@ static kas_status make_brood(evolution *e)
 {
     const int wanted = e->options->ancestors - e->scored;
     const int size = wanted < BROOD && e->next == e->firsts ? wanted : BROOD;
-    for (; e->brood < size && e->tries < MOST_TRIES; e->tries++)
+    for (; e->brood < size && e->tries < MOST_TRIES; e->tries++) {
+        const bool draw = e->scored < e->options->ancestors / DRAWN || e->count == 0;
+        if (e->interrupted && e->interrupted())
+            return kas_fail(KAS_INTERRUPTED, "interrupted");
         if (e->next < e->firsts)
             KAS_TRY(add_first(e, &e->first[e->next++]));
-        else if (!e->drawn_out && (e->scored < e->options->ancestors / DRAWN || e->count == 0))
+        else if (draw && !is_drawn_out(e))
             KAS_TRY(add_drawn(e));
         else if (e->count > 0)
             KAS_TRY(add_child(e));
+        else
+            break; /* nothing has a score yet */
+    }
     return KAS_OK;
 }
 
@@ -242,27 +258,30 @@ static int step_of(double x)
     return (int)floor(log(fmax(x, 1e-6)) / log1p(CHANCE));
 }
 
-/* Returns whether there is room for only one of two kernels. Kernels of the same steps differ by
- * chance: without this, a good kernel and what can be added to it without changing much would be
- * all that is left. The steps are fixed, so that many small losses do not add up. */
-static bool are_rivals(const ancestor *a, const ancestor *b)
+/* Returns whether there is room for only one of a new kernel and one of the list. Kernels on the
+ * same steps differ by chance: if both stayed, a good kernel and what can be added to it without
+ * changing much would be all that is left. The steps are fixed, so that many small losses do not
+ * add up. A known kernel has room beside it for a new form of it that is a step faster. */
+static bool are_rivals(const ancestor *a, const ancestor *listed)
 {
-    return are_twins(a, b) ||
-           (step_of(a->score) == step_of(b->score) && step_of(a->ratio) == step_of(b->ratio));
+    const int slower = step_of(a->ratio) - step_of(listed->ratio);
+    if (are_twins(a, listed))
+        return is_new(listed) || slower >= 0;
+    return slower == 0 && step_of(a->score) == step_of(listed->score);
 }
 
-/* Returns whether a kernel takes the place of its rival: the faster one of twins, else the simpler
- * one. What is known, or given, stays. */
-static bool replaces(const ancestor *a, const ancestor *b)
+/* Returns whether a new kernel takes the place of its rival: the faster one of twins, else the
+ * simpler one. What is known, or given, stays. */
+static bool replaces(const ancestor *a, const ancestor *rival)
 {
-    if (!is_new(b) || !is_new(a))
-        return !is_new(a);
-    if (are_twins(a, b) && a->ratio != b->ratio)
-        return a->ratio < b->ratio;
-    return a->size != b->size ? a->size < b->size : a->score > b->score;
+    if (!is_new(rival))
+        return false;
+    if (are_twins(a, rival) && a->ratio != rival->ratio)
+        return a->ratio < rival->ratio;
+    return a->size != rival->size ? a->size < rival->size : a->score > rival->score;
 }
 
-static void admit(evolution *e, ancestor *a)
+static void admit_new(evolution *e, ancestor *a)
 {
     int kept = 0;
     for (int i = 0; i < e->count; i++)
@@ -271,7 +290,7 @@ static void admit(evolution *e, ancestor *a)
             return;
         }
     for (int i = 0; i < e->count; i++)
-        if (is_new(&e->list[i]) && are_rivals(a, &e->list[i]))
+        if (are_rivals(a, &e->list[i]))
             clear(&e->list[i]);
         else
             e->list[kept++] = e->list[i];
@@ -293,10 +312,13 @@ static void admit_brood(evolution *e)
         if (isfinite(a->score)) {
             e->scored += is_new(a);
             e->unscored = 0;
-            admit(e, a);
+            if (is_new(a))
+                admit_new(e, a);
+            else
+                e->list[e->count++] = *a;
         } else {
             e->unscored++;
-            e->slow += isfinite(a->ratio);
+            e->slow += e->forecast->limit > 0 && a->ratio > e->forecast->limit;
             clear(a);
         }
     }
@@ -383,15 +405,14 @@ static void choose(evolution *e)
 
 static bool wants_more(const evolution *e)
 {
-    return e->next < e->firsts || (e->scored < e->options->ancestors && e->tries < MOST_TRIES &&
-                                   e->unscored < MOST_UNSCORED);
+    const bool can_have = e->count > 0 || !is_drawn_out(e);
+    return e->next < e->firsts || (can_have && e->scored < e->options->ancestors &&
+                                   e->tries < MOST_TRIES && e->unscored < MOST_UNSCORED);
 }
 
 static kas_status evolve(evolution *e)
 {
     while (wants_more(e)) {
-        if (e->interrupted && e->interrupted())
-            return kas_fail(KAS_INTERRUPTED, "interrupted");
         KAS_TRY(make_brood(e));
         KAS_TRY(kas_thread_each(e->threads, e->brood, judge, e));
         admit_brood(e);

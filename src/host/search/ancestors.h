@@ -6,8 +6,9 @@
  * children (space/evolve/evolve.h). A parent is the best of TOURNAMENT drawn from the best so far, in
  * the order of the study's objective (leaderboard/objective.h). A kernel that gives less than half of
  * what the best one gives, or less than a tenth of the convolutions' variance, counts as one that
- * loses too much: it stands behind all others. Of twins, kernels that are written in different ways
- * and learn the same, the fastest is kept. What is predicted to be slower than --latency allows is
+ * loses too much: it stands behind all others. Of new kernels that are written in different ways and
+ * learn the same, the fastest is kept; of those whose scores and latencies lie on the same steps of
+ * 5%, the simplest. What is predicted to be slower than --latency allows is
  * not scored and does not count.
  *
  * A pure function of the study's options and data, up to rounding; so a study keeps the result
@@ -25,7 +26,7 @@
  * have a score, the known ones that give a tenth of the convolutions' variance, and of the new ones
  * the best, so many that it is a population (KAS_FROM_KERNELS at most), but at least half of one. What
  * imitates best comes first. `from` is the text of STUDY/from.json, or "". Says in one line what was
- * done. `interrupted` is asked after every brood; NULL: never. KAS_INTERRUPTED when it said yes,
+ * done. `interrupted` is asked before every attempt; NULL: never. KAS_INTERRUPTED when it said yes,
  * KAS_NOTHING_VALID when no kernel is left; then `out` is as before. */
 kas_status kas_ancestors_evolve(const kas_search_options *options, const kas_problem *problem,
                                 kas_search_forecast *forecast, const char *from, int threads,

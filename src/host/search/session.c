@@ -191,11 +191,7 @@ static kas_status write_options(const kas_search_options *options, char **out)
 {
     kas_buf text = {0};
     kas_search_options_write(options, &text);
-    const kas_status status = kas_buf_status(&text);
-    if (status != KAS_OK)
-        kas_buf_free(&text);
-    *out = text.data; /* malloc'ed; the caller owns it now */
-    return status;
+    return kas_buf_take(&text, out);
 }
 
 /* Makes the study's row from the options of this command. The caller frees it
@@ -320,10 +316,10 @@ static kas_status open_store(kas_session *s, const kas_search_options *asked,
     KAS_TRY(kas_study_dir_make(s->study));
     KAS_TRY(kas_session_pin_plans(s));
     KAS_TRY(kas_study_path(s->study, "study.db", path));
-    if (!kas_file_exists(path))
-        KAS_TRY(kas_session_pin_machine(s, machine));
     if (!kas_study_exists(s->study))
         KAS_TRY(kas_session_pin_ancestors(request, s));
+    if (!kas_file_exists(path))
+        KAS_TRY(kas_session_pin_machine(s, machine));
     KAS_TRY(kas_study_begin_store(s->study, s->place, &s->store));
     KAS_TRY(kas_code_version(s->code_version));
     KAS_TRY(describe(s, &study));

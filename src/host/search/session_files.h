@@ -18,8 +18,8 @@ kas_status kas_session_collect_from(const kas_session_request *request, kas_sess
 kas_status kas_session_keep_from(kas_session *s);
 
 /* Lets the ancestors of a study that begins now evolve, where its options ask for some, and keeps
- * them, unless another process has begun the study meanwhile: then its own count. KAS_INTERRUPTED
- * when the request says so. */
+ * them, unless another process has begun the study meanwhile: then the ancestors of
+ * that process count. KAS_INTERRUPTED when the request says so. */
 kas_status kas_session_pin_ancestors(const kas_session_request *request, kas_session *s);
 /* Reads them again. */
 kas_status kas_session_keep_ancestors(kas_session *s);

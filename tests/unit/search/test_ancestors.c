@@ -135,6 +135,14 @@ static void the_same_on_any_number_of_threads(void **state)
     char *three = evolve(&w, "", 3);
     assert_string_equal(usual, three);
     free(three);
+    w.options.known = false;
+    w.options.ancestors = 8;
+    char *one_seed = evolve(&w, "", 1);
+    w.options.seed++;
+    char *other_seed = evolve(&w, "", 1);
+    assert_string_not_equal(one_seed, other_seed);
+    free(one_seed);
+    free(other_seed);
     close_world(&w);
 }
 
@@ -205,7 +213,7 @@ static void new_ones_differ(void **state)
     close_world(&w);
 }
 
-/* The best imitation comes first; evolution finds a better one than drawing a fifth of the number does. */
+/* The best imitation comes first; children are better than all that was drawn. */
 static void the_best_first(void **state)
 {
     (void)state;
@@ -221,7 +229,7 @@ static void the_best_first(void **state)
     const double best = best_of(list, count);
     free_all(list, count);
     free(text);
-    w.options.ancestors /= 5; /* one brood, all of it drawn */
+    w.options.ancestors = 20; /* the same first brood, all of it drawn */
     text = evolve(&w, "", 1);
     count = read_all(&w, text, list);
     assert_true(best > best_of(list, count));
@@ -282,9 +290,11 @@ static void nothing_is_fast_enough(void **state)
     close_world(&w);
 }
 
-static bool at_once(void)
+static int calls;
+
+static bool after_a_brood(void)
 {
-    return true;
+    return ++calls > 30;
 }
 
 static void interrupted(void **state)
@@ -294,7 +304,7 @@ static void interrupted(void **state)
     kas_buf text = {0};
     open_world(&w, 0);
     assert_int_equal(
-        kas_ancestors_evolve(&w.options, &w.problem, &w.forecast, "", 1, at_once, &text),
+        kas_ancestors_evolve(&w.options, &w.problem, &w.forecast, "", 1, after_a_brood, &text),
         KAS_INTERRUPTED);
     assert_int_equal(text.size, 0);
     close_world(&w);

@@ -319,12 +319,12 @@ kas_status kas_sample_text(const kas_replacement *replacement, char **out)
 {
     const kas_sample sample = {.replacement = *replacement};
     kas_buf text = {0};
-    kas_status status = kas_sample_write_json(&sample, &text);
+    const kas_status status = kas_sample_write_json(&sample, &text);
+    const kas_status taken = kas_buf_take(&text, out);
     if (status == KAS_OK)
-        status = kas_buf_status(&text);
-    if (status != KAS_OK)
-        kas_buf_free(&text);
-    *out = text.data; /* malloc'ed; the caller owns it now */
+        return taken;
+    free(*out);
+    *out = NULL;
     return status;
 }
 
