@@ -75,6 +75,18 @@ kill -TERM $pid
 wait $pid || rc=$?
 [ $rc = 75 ] && grep -q 'stopped before the search began' "$dir/err" || { cat "$dir/err"; fail "exit code $rc of a search that was stopped early"; }
 [ ! -e "$dir/x/study.db" ] || fail "a search that was stopped early left a study"
+# One that died when it had made the store, and had not begun the study yet: the same command begins it, with all that it has.
+if command -v sqlite3 >/dev/null; then
+    begun=("${open_ended[@]}" --ancestors 30 --study "$dir/begun")
+    expect 0 '' "${begun[@]}"
+    options=$("$kas" status "$dir/begun" --json | grep -o '"options": .*')
+    sqlite3 "$dir/begun/study.db" 'DELETE FROM epoch; DELETE FROM work; DELETE FROM study'
+    rm "$dir/begun/ancestors.json" "$dir/begun/machine.json"
+    expect 0 '' "${begun[@]}"
+    [ "$("$kas" status "$dir/begun" --json | grep -o '"options": .*')" = "$options" ] || fail "begun again with other options than $options"
+else
+    skip_part "there is no sqlite3 to take a study out of its store"
+fi
 expect 75 'stopped before' "${open_ended[@]}" --ancestors 100000 --until 1000000000 --study "$dir/x"
 rm -rf "$dir/x"
 expect 0 sampled "${open_ended[@]}" --study "$dir/x" --rungs 2 --asynchronous --dry-run

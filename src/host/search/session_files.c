@@ -8,7 +8,6 @@
 #include "host/model/pretrained.h"
 #include "host/search/ancestors.h"
 #include "host/strategy/from.h"
-#include "host/study/study_store.h"
 
 kas_status kas_session_check_init(kas_session *s)
 {
@@ -64,23 +63,27 @@ kas_status kas_session_keep_from(kas_session *s)
                         ", or remove it and run the search command with --from", &s->from);
 }
 
-kas_status kas_session_pin_ancestors(const kas_session_request *request, kas_session *s)
+kas_status kas_session_evolve_ancestors(const kas_session_request *request, kas_session *s)
+{
+    if (!s->search.ancestors)
+        return KAS_OK;
+    kas_buf_clear(&s->ancestors);
+    const kas_status status =
+        kas_ancestors_evolve(&s->search, &s->problem, &s->forecast, kas_buf_text(&s->from),
+                             request->threads, request->interrupted, &s->ancestors);
+    if (status == KAS_OK)
+        kas_sha256_hex(s->ancestors.data, s->ancestors.size, s->search.ancestry);
+    return status == KAS_OK || status == KAS_INTERRUPTED
+               ? status
+               : kas_fail_context(status, "--ancestors %d (0 goes without)", s->search.ancestors);
+}
+
+kas_status kas_session_pin_ancestors(const kas_session *s)
 {
     char path[KAS_STUDY_PATH];
     if (!s->search.ancestors)
         return KAS_OK;
     KAS_TRY(kas_study_path(s->study, KAS_STUDY_ANCESTORS, path));
-    kas_buf_clear(&s->ancestors);
-    const kas_status status =
-        kas_ancestors_evolve(&s->search, &s->problem, &s->forecast, kas_buf_text(&s->from),
-                             request->threads, request->interrupted, &s->ancestors);
-    if (status == KAS_INTERRUPTED)
-        return status;
-    if (status != KAS_OK)
-        return kas_fail_context(status, "--ancestors %d (0 goes without)", s->search.ancestors);
-    kas_sha256_hex(s->ancestors.data, s->ancestors.size, s->search.ancestry);
-    if (kas_study_exists(s->study))
-        return KAS_OK;
     return kas_file_write_atomic(path, s->ancestors.data, s->ancestors.size);
 }
 

@@ -17,10 +17,11 @@ kas_status kas_session_collect_from(const kas_session_request *request, kas_sess
 /* Copies them into the study, and reads them from there. */
 kas_status kas_session_keep_from(kas_session *s);
 
-/* Lets the ancestors of a study that begins now evolve, where its options ask for some, and keeps
- * them, unless another process has begun the study meanwhile: then the ancestors of
- * that process count. KAS_INTERRUPTED when the request says so. */
-kas_status kas_session_pin_ancestors(const kas_session_request *request, kas_session *s);
+/* Lets the ancestors of a study that begins now evolve, where its options ask for some.
+ * KAS_INTERRUPTED when the request says so. */
+kas_status kas_session_evolve_ancestors(const kas_session_request *request, kas_session *s);
+/* Keeps them in the study's folder. */
+kas_status kas_session_pin_ancestors(const kas_session *s);
 /* Reads them again. */
 kas_status kas_session_keep_ancestors(kas_session *s);
 

@@ -160,6 +160,8 @@ void kas_study_clear(kas_study *study);
 /* Writes the study's one row if there is none. *created says whether it did; otherwise the caller
  * compares the two. */
 kas_status kas_store_begin_study(kas_store *store, const kas_study *study, bool *created);
+/* Says whether the study has begun: a process that ended early leaves a store without the row. */
+kas_status kas_store_has_study(kas_store *store, bool *out);
 /* Reads the study. Fails with KAS_STORE when the file holds none. The caller frees *out
  * with kas_study_clear. */
 kas_status kas_store_get_study(kas_store *store, kas_study *out);

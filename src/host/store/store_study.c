@@ -11,10 +11,15 @@ void kas_study_clear(kas_study *study)
     *study = (kas_study){0};
 }
 
+kas_status kas_store_has_study(kas_store *store, bool *out)
+{
+    return kas_sql_has_row(store, "SELECT 1 FROM study", out);
+}
+
 static kas_status begin_now(kas_store *store, const kas_study *study, bool *created)
 {
     bool exists;
-    KAS_TRY(kas_sql_has_row(store, "SELECT 1 FROM study", &exists));
+    KAS_TRY(kas_store_has_study(store, &exists));
     *created = !exists;
     if (exists)
         return KAS_OK;
