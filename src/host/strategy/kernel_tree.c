@@ -19,6 +19,8 @@ struct kas_kernel_tree {
     uint64_t attempt; /* number of the next one */
     int deepest;      /* choices on the longest way to a leaf that was completed */
     int closed;       /* leaves that gave no kernel, or only kernels that the study has */
+    int64_t *dropped; /* [drops] visits without a candidate, in order */
+    int64_t drops;
 };
 
 /* ---- the tree over beginnings ---------------------------------------------------------------- */
@@ -64,6 +66,7 @@ void kas_kernel_tree_free(kas_kernel_tree *g)
         return;
     kas_tree_free(g->tree);
     kas_beginnings_free(g->beginnings);
+    free(g->dropped);
     free(g);
 }
 
@@ -141,6 +144,29 @@ kas_status kas_kernel_tree_visit(kas_kernel_tree *g, const kas_replacement *cand
     return visit(g, at, candidate);
 }
 
+kas_status kas_kernel_tree_drop(kas_kernel_tree *g)
+{
+    int64_t *longer = realloc(g->dropped, sizeof *longer * ((size_t)g->drops + 1));
+    if (!longer)
+        return kas_fail(KAS_NO_MEMORY, "a search tree: out of memory");
+    g->dropped = longer;
+    g->dropped[g->drops++] = kas_tree_visits(g->tree) - 1;
+    return KAS_OK;
+}
+
+/* Moves the rewards of candidates to their visits; a visit without a candidate has none. */
+static void spread(const kas_kernel_tree *g, int64_t visits, double *reward)
+{
+    int64_t drops = g->drops;
+    for (int64_t v = visits - 1; v >= 0 && drops > 0; v--)
+        if (g->dropped[drops - 1] == v) {
+            reward[v] = 0;
+            drops--;
+        } else {
+            reward[v] = reward[v - drops];
+        }
+}
+
 kas_status kas_kernel_tree_learn(kas_kernel_tree *g, const kas_work *items, int count,
                                  int generation)
 {
@@ -148,7 +174,9 @@ kas_status kas_kernel_tree_learn(kas_kernel_tree *g, const kas_work *items, int 
     double *reward = calloc((size_t)visits + 1, sizeof *reward);
     if (!reward)
         return kas_fail(KAS_NO_MEMORY, "a search tree: out of memory");
-    const kas_status status = kas_rewards(g->options, items, count, generation, visits, reward);
+    const kas_status status =
+        kas_rewards(g->options, items, count, generation, visits - g->drops, reward);
+    spread(g, visits, reward);
     if (status == KAS_OK)
         kas_tree_reward(g->tree, reward);
     free(reward);

@@ -31,6 +31,10 @@ kas_status kas_kernel_tree_propose(kas_kernel_tree *tree, kas_name_set *names, k
 /* Visits the tree with the next candidate, which came from elsewhere. */
 kas_status kas_kernel_tree_visit(kas_kernel_tree *tree, const kas_replacement *candidate);
 
+/* Tells that the last visit gave no candidate, because --keep-slower left nothing new of it. The
+ * tree learns nothing from it but that it was there. */
+kas_status kas_kernel_tree_drop(kas_kernel_tree *tree);
+
 /* Learns the results of all candidates so far, which are of generations before `generation` and
  * have ended. */
 kas_status kas_kernel_tree_learn(kas_kernel_tree *tree, const kas_work *items, int count,

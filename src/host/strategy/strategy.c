@@ -194,6 +194,8 @@ static kas_status propose(source *s, proposal *out)
         if (left || status != KAS_OK)
             return status;
         kas_replacement_free(&out->replacement);
+        if (s->tree)
+            KAS_TRY(kas_kernel_tree_drop(s->tree));
         KAS_TRY(propose_one(s, out));
     }
     return kas_fail(KAS_NOTHING_VALID,

@@ -369,6 +369,52 @@ static void rewards_follow_the_objective(void **state)
     kas_buf_free(&same);
 }
 
+/* A tree of which some visits gave no candidate learns as one whose candidates had no result. */
+static void dropped_visits_have_no_result(void **state)
+{
+    (void)state;
+    enum { VISITS = 8, DROPPED = 3, AFTERWARDS = 20 };
+    const kas_search_options o = options_of(KAS_STRATEGY_TREE);
+    const kas_sample_options sample = sample_options();
+    kas_kernel_tree *tree[2];
+    kas_name_set names[2] = {{0}};
+    kas_work work[VISITS] = {{0}};
+    for (int t = 0; t < 2; t++)
+        OK(kas_kernel_tree_create(&o, &sample, target, targets, &tree[t]));
+    for (int k = 0; k < VISITS + AFTERWARDS; k++) {
+        char name[2][KAS_NAME_SIZE];
+        for (int t = 0; t < 2; t++) {
+            kas_replacement kernel;
+            int64_t attempt;
+            bool found;
+            OK(kas_kernel_tree_propose(tree[t], &names[t], &kernel, name[t], &attempt, &found));
+            assert_true(found);
+            kas_replacement_free(&kernel);
+            if (t == 0 && k < DROPPED)
+                OK(kas_kernel_tree_drop(tree[t]));
+        }
+        assert_string_equal(name[0], name[1]);
+        if (k < VISITS) {
+            work[k] = (kas_work){.kind = KAS_WORK_CANDIDATE,
+                                 .index = k,
+                                 .state = k < DROPPED ? KAS_WORK_SCREENED : KAS_WORK_FINISHED,
+                                 .measured = kas_measured_unknown(),
+                                 .predicted = 1};
+            work[k].measured.accuracy = k < DROPPED ? NAN : 0.9 - 0.1 * k;
+        }
+        if (k != VISITS - 1)
+            continue;
+        OK(kas_kernel_tree_learn(tree[1], work, VISITS, 1));
+        for (int c = DROPPED; c < VISITS; c++)
+            work[c].index -= DROPPED;
+        OK(kas_kernel_tree_learn(tree[0], work + DROPPED, VISITS - DROPPED, 1));
+    }
+    for (int t = 0; t < 2; t++) {
+        kas_kernel_tree_free(tree[t]);
+        kas_name_set_free(&names[t]);
+    }
+}
+
 /* ---- forecasts, and options that have no tree ------------------------------------------------ */
 
 /* Kernels with a window larger than one pixel along both axes are slow. */
@@ -477,6 +523,7 @@ int main(int argc, char **argv)
         TEST(repeats_itself),
         TEST(follows_the_results),
         TEST(rewards_follow_the_objective),
+        TEST(dropped_visits_have_no_result),
         TEST(slow_ones_are_learned),
         TEST(where_there_is_no_tree),
         TEST(a_small_space_ends),
