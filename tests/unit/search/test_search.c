@@ -378,6 +378,30 @@ static void latency_budget(void **state)
     kas_work_list_free(list, count);
 }
 
+/* A candidate's latency is told in that of the unmodified network, which is measured again when it
+ * resumes and keeps the first one: otherwise the candidate's ratio would change. */
+static void the_first_latency_of_the_baseline_stays(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(1);
+    const plan p = {.what = {"fast"}};
+    int status, count;
+    search.latency = 1; /* the candidate begins when the unmodified network was measured */
+    setenv("KAS_TEST_BASELINE", "await: the signal", 1);
+    pid_t pid = start(p, &search, 2);
+    wait_for_lines("end 1.0", 1);
+    kill(pid, SIGTERM);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(WEXITSTATUS(status), KAS_PREEMPTED);
+    setenv("KAS_TEST_BASELINE", "slow", 1);
+    OK(supervise(p, &search, 1, 30, "d"));
+    assert_int_equal(times_noted("begin 0.0"), 2);
+    kas_work *list = items(&count);
+    assert_true(list[0].measured.latency == 1);
+    assert_true(kas_objective_ratio(&search, list, count, &list[1]) == 0.5);
+    kas_work_list_free(list, count);
+}
+
 static void nothing_valid(void **state)
 {
     (void)state;
@@ -482,6 +506,7 @@ int main(int argc, char **argv)
         TEST(pruning),
         TEST(deterministic_pruning),
         TEST(latency_budget),
+        TEST(the_first_latency_of_the_baseline_stays),
         TEST(nothing_valid),
         TEST(exhausted_space),
         TEST(by_time),

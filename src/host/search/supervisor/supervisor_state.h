@@ -177,7 +177,8 @@ kas_status kas_supervisor_keep_weights(const kas_supervisor *s);
 /* ---- verdict.c ------------------------------------------------------------------------------- */
 /* Reads the measurements of an item from a worker's message. The machine may have been busier than
  * when the unmodified network was measured, so a candidate's latency is told in that one: its ratio
- * is of neighbours in time. */
+ * is of neighbours in time. The unmodified network keeps its first latency when it is measured again,
+ * because it resumes: those of earlier candidates are told in it. */
 kas_measured kas_verdict_measured(const kas_supervisor *s, const kas_work *work,
                                   const cJSON *message);
 /* Returns whether --latency ends a candidate that was measured. Later generations must not depend

@@ -14,6 +14,16 @@ static double baseline_latency(const kas_supervisor *s)
     return NAN;
 }
 
+/* Replaces what was timed by what is known of the item. */
+static void keep_timed(const kas_measured *known, kas_measured *measured)
+{
+    measured->latency = known->latency;
+    measured->latency_iqr = known->latency_iqr;
+    measured->ratio = known->ratio;
+    measured->ratio_low = known->ratio_low;
+    measured->ratio_high = known->ratio_high;
+}
+
 kas_measured kas_verdict_measured(const kas_supervisor *s, const kas_work *work,
                                   const cJSON *message)
 {
@@ -21,6 +31,8 @@ kas_measured kas_verdict_measured(const kas_supervisor *s, const kas_work *work,
     const double unmodified = baseline_latency(s);
     if (work->kind == KAS_WORK_CANDIDATE && isfinite(measured.ratio) && isfinite(unmodified))
         measured.latency = measured.ratio * unmodified;
+    if (work->kind == KAS_WORK_BASELINE && isfinite(work->measured.latency))
+        keep_timed(&work->measured, &measured);
     return measured;
 }
 
