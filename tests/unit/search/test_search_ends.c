@@ -73,6 +73,14 @@ static kas_status grow(plan p, kas_search_options *search, int candidates)
     return supervise(p, search, 2, 30, "d");
 }
 
+/* A checkpoint as a process leaves it that was killed before it could delete it. */
+static void leave_checkpoint(char path[KAS_STUDY_PATH])
+{
+    OK(kas_study_dir_make(study_dir));
+    OK(kas_study_path(study_dir, "checkpoints/0001.ckpt.start", path));
+    OK(kas_file_write_atomic(path, "w", 1));
+}
+
 /* No kernel within the loss: that is said, with the nearest; nothing is lost, and more candidates
  * may have one. */
 static void no_kernel_within_the_loss(void **state)
@@ -80,12 +88,16 @@ static void no_kernel_within_the_loss(void **state)
     (void)state;
     static const plan p = {.what = {"fast weak", "fast level 45 45", "fast level 48 50"}};
     kas_search_options search = search_for(KAS_OBJECTIVE_LATENCY, 2, 2, 1);
+    char left[KAS_STUDY_PATH];
     for (int i = 0; i < 2; i++) {
+        if (i == 1)
+            leave_checkpoint(left);
         assert_int_equal(supervise(p, &search, 1, 30, "d"), KAS_NOTHING_VALID);
         if (!strstr(kas_error(), "--max-loss 4") || !strstr(kas_error(), "kernel1") ||
             !strstr(kas_error(), "loses 5.00 points"))
             fail_msg("%s", kas_error());
     }
+    assert_false(kas_file_exists(left));
     assert_int_equal(lines_noted("begin 2"), 0);
     assert_int_equal(lines_noted("begin 3"), 0);
     OK(grow(p, &search, 3));

@@ -95,6 +95,46 @@ static void checkpoints_of_the_waiting_may_go(void **state)
     kas_buf_free(&expected);
 }
 
+/* Makes the weights of imitation that a candidate begins with, which lie beside its checkpoint. */
+static void write_start(int candidate)
+{
+    char relative[64], path[KAS_STUDY_PATH];
+    snprintf(relative, sizeof relative, "checkpoints/%04d.ckpt.start", candidate);
+    OK(kas_study_dir_make(study_dir));
+    OK(kas_study_path(study_dir, relative, path));
+    OK(kas_file_write_atomic(path, "w", 1));
+}
+
+static void assert_no_files(int candidate)
+{
+    char checkpoint[KAS_STUDY_PATH], begun[KAS_STUDY_PATH];
+    const kas_work work = {.kind = KAS_WORK_CANDIDATE, .index = candidate};
+    OK(kas_study_checkpoint_path(study_dir, &work, checkpoint));
+    kas_study_start_path(checkpoint, begun);
+    if (kas_file_exists(checkpoint) || kas_file_exists(begun))
+        fail_msg("candidate %d has ended, and its checkpoint is there", candidate);
+}
+
+/* When a generation begins, nobody of the one before has a checkpoint any more: those of candidates
+ * that did not go on would fill --checkpoint-limit. */
+static void checkpoints_of_the_ended_go(void **state)
+{
+    (void)state;
+    const kas_search_options search = with_rungs(10);
+    plan p = two_generations;
+    int status;
+    p.what[5] = "await: files"; /* nothing of its generation ends before these are looked at */
+    for (int k = 0; k < 5; k++)
+        write_start(k);
+    pid_t pid = start(p, &search, 1);
+    wait_for_lines("begin 1.5", 1);
+    for (int k = 0; k < 5; k++)
+        assert_no_files(k);
+    note("files\n");
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
 /* Kills supervisors, or one worker of each, after a number of lines that follows from `seed`. */
 static void kill_at_random(plan p, const kas_search_options *search, int workers, unsigned seed)
 {
@@ -238,10 +278,15 @@ int main(int argc, char **argv)
     if (argc == 2)
         cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        TEST(best_third_goes_on),       TEST(checkpoints_of_the_waiting_may_go),
-        TEST(killed_at_rungs),          TEST(killed_in_evolution),
-        TEST(two_supervisors_at_rungs), TEST(no_generation_without_a_member),
-        TEST(no_measurement_decides),   TEST(discarded_by_prediction),
+        TEST(best_third_goes_on),
+        TEST(checkpoints_of_the_waiting_may_go),
+        TEST(checkpoints_of_the_ended_go),
+        TEST(killed_at_rungs),
+        TEST(killed_in_evolution),
+        TEST(two_supervisors_at_rungs),
+        TEST(no_generation_without_a_member),
+        TEST(no_measurement_decides),
+        TEST(discarded_by_prediction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -181,6 +181,16 @@ static kas_status add_candidate(kas_supervisor *s, bool *added)
     return KAS_OK;
 }
 
+/* Deletes the checkpoints of those that have ended at a rung: nobody goes on from them. Another
+ * supervisor may have promoted some meanwhile, so the store says who has ended. */
+static void drop_not_promoted(const kas_supervisor *s, const kas_settled *list, int count)
+{
+    for (int i = 0; i < s->count; i++)
+        for (int n = 0; n < count && s->list[i].state == KAS_WORK_NOT_PROMOTED; n++)
+            if (list[n].id == s->list[i].id)
+                kas_study_drop_checkpoint(s->options->study, &s->list[i]);
+}
+
 /* Decides about candidates that wait at a rung. In generations the rung ends when all others of the
  * generation, which must have all its candidates, have reached it or have ended. *changed says
  * whether anything did. */
@@ -196,12 +206,15 @@ static kas_status settle_rung(kas_supervisor *s, bool *changed)
     else
         KAS_TRY(kas_rungs_settle(o, s->list, s->count, reason, &list, &count));
     kas_status status = count ? kas_store_settle(s->store, list, count) : KAS_OK;
-    free(list);
     *changed = count > 0;
-    KAS_TRY(status);
-    if (count)
+    if (status == KAS_OK && count)
         kas_supervisor_emit(s, KAS_EVENT_NOTE, NULL, reason);
-    return kas_supervisor_refresh(s);
+    if (status == KAS_OK)
+        status = kas_supervisor_refresh(s);
+    if (status == KAS_OK)
+        drop_not_promoted(s, list, count);
+    free(list);
+    return status;
 }
 
 /* Returns how many candidates may wait in the queue for others to take them. Where time is the

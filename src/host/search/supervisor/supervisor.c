@@ -517,14 +517,14 @@ static kas_status with_signals(kas_supervisor *s)
     return status != KAS_OK ? kas_fail(status, "%s", message) : ended;
 }
 
-/* Deletes the checkpoints of a complete study, and the folder in which ranks met. Files in there
- * are left by processes that were killed while they wrote them, or before they could delete
- * them. */
-static kas_status drop_checkpoints(const kas_supervisor *s)
+/* Deletes the checkpoints of a study that has ended, with or without an answer, and the folder in
+ * which ranks met. Files in there are left by processes that were killed while they wrote them, or
+ * before they could delete them. */
+static kas_status drop_checkpoints(const kas_supervisor *s, bool answered)
 {
     int dropped;
     char folder[KAS_STUDY_PATH];
-    if (!kas_queue_complete(s) && s->options->search->finalists)
+    if (answered && !kas_queue_complete(s) && s->options->search->finalists)
         return KAS_OK;
     KAS_TRY(kas_ranks_folder(s, folder));
     if (s->options->search->ranks > 1)
@@ -548,7 +548,8 @@ static kas_status ending(kas_supervisor *s)
     snprintf(message, sizeof message, "%s", kas_error());
     if (s->leads)
         KAS_TRY(kas_store_set_ended(s->store, true));
-    return status == KAS_OK ? drop_checkpoints(s) : kas_fail(status, "%s", message);
+    KAS_TRY(drop_checkpoints(s, status == KAS_OK));
+    return status == KAS_OK ? KAS_OK : kas_fail(status, "%s", message);
 }
 
 kas_status kas_supervise(kas_store *store, const kas_supervisor_options *asked)
