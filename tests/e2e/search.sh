@@ -53,6 +53,13 @@ results "$dir/grown" >"$dir/results.grown"
 grep -q 'not a checkpoint.*begins again' "$dir/grown/logs/0003.log" || fail "a useless checkpoint is not told"
 diff <(grep '^candidate' "$dir/results.a" | sort) <(grep '^candidate' "$dir/results.grown" | sort) | grep '^<' &&
     fail "growing changed what was finished"
+# Where no answer is published, as while another one is trained, the candidate that leads is exported from the store.
+rm "$dir/grown/best/kernel.json" "$dir/grown/best/model.json"
+expect 0 '' "$kas" export "$dir/grown" -o "$dir/leads"
+grep -q 'candidate [0-3] of study' "$dir/leads/README.md" && grep -q 'the weights of its training in the search' "$dir/leads/README.md" ||
+    fail "the candidate that leads is exported as: $(cat "$dir/leads/README.md")"
+expect 0 'best kernel:' "$kas" resume "$dir/grown"
+cmp "$dir/leads/kernel.json" "$dir/grown/best/kernel.json" || fail "another kernel is exported where none is published"
 "$kas" dataset make shapes -o "$dir/t.h5" --train 300 --test 60 --size 16 --classes 4 --seed 9 >/dev/null
 expect 4 'begun with other data' "${search[@]}" --dataset "$dir/t.h5" --study "$dir/a"
 

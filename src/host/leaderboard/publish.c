@@ -1,9 +1,12 @@
 #include "host/leaderboard/publish.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "host/core/file/files.h"
+#include "host/core/json/json.h"
 #include "host/leaderboard/finals.h"
 #include "host/leaderboard/leaderboard.h"
 #include "host/report/line.h"
@@ -133,4 +136,36 @@ kas_status kas_publish_best(const char *study, kas_store *store, const kas_searc
     }
     kas_work_list_free(list, count);
     return status;
+}
+
+/* Returns whether the file says that it is of the kernel. One that cannot be read does not. */
+static bool is_of(const char *path, const char *kernel)
+{
+    enum { BYTES = 1 << 20, DEPTH = 8 };
+    const kas_json_limits limits = {BYTES, DEPTH};
+    kas_buf text = {0};
+    cJSON *model = NULL;
+    const char *name = "";
+    const bool of =
+        kas_file_read(path, BYTES, &text) == KAS_OK &&
+        kas_json_parse(path, kas_buf_text(&text), text.size, limits, &model) == KAS_OK &&
+        kas_json_string(model, path, "kernel", &name) == KAS_OK && strcmp(name, kernel) == 0;
+    cJSON_Delete(model);
+    kas_buf_free(&text);
+    return of;
+}
+
+kas_status kas_publish_withdraw(const char *study, const char *kernel)
+{
+    static const char *const files[] = {"best/model.json", "best/kernel.json"};
+    char path[KAS_STUDY_PATH];
+    KAS_TRY(kas_study_path(study, files[0], path));
+    if (is_of(path, kernel))
+        return KAS_OK;
+    for (int i = 0; i < 2; i++) { /* in this order: `export` looks for the first */
+        KAS_TRY(kas_study_path(study, files[i], path));
+        if (unlink(path) != 0 && errno != ENOENT)
+            return kas_fail(KAS_FAILURE, "%s: cannot be deleted: %s", path, kas_strerror(errno));
+    }
+    return KAS_OK;
 }

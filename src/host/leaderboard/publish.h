@@ -18,5 +18,8 @@ kas_status kas_publish_kernel_text(const kas_work *work, kas_buf *out);
  * KAS_STORE when the final trainings are missing. */
 kas_status kas_publish_best(const char *study, kas_store *store, const kas_search_options *options,
                             const char *dataset, const kas_problem *problem);
+/* Deletes best/model.json and best/kernel.json unless they are of `kernel`, whose final training is
+ * about to replace the weights beside them. Fails with KAS_FAILURE when they cannot be deleted. */
+kas_status kas_publish_withdraw(const char *study, const char *kernel);
 
 #endif

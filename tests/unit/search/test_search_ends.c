@@ -138,6 +138,47 @@ static void an_answer_that_comes_back(void **state)
     assert_int_equal(times_noted("begin 3.0"), 1);
 }
 
+/* Publishes a kernel as the session does when a search has ended well. */
+static void publish(const char *model)
+{
+    static const char *const files[] = {"best/model.json", "best/kernel.json"};
+    char path[KAS_STUDY_PATH];
+    for (int i = 0; i < 2; i++) {
+        OK(kas_study_path(study_dir, files[i], path));
+        OK(kas_file_write_atomic(path, model, strlen(model)));
+    }
+}
+
+static void assert_published(bool expected)
+{
+    char model[KAS_STUDY_PATH], kernel[KAS_STUDY_PATH];
+    OK(kas_study_path(study_dir, "best/model.json", model));
+    OK(kas_study_path(study_dir, "best/kernel.json", kernel));
+    assert_int_equal(kas_file_exists(model), expected);
+    assert_int_equal(kas_file_exists(kernel), expected);
+}
+
+/* best/ never has the kernel of one answer beside the weights of another. What it has of an answer
+ * that stays is not touched; what cannot be read is of no answer. */
+static void a_published_answer_that_changes(void **state)
+{
+    (void)state;
+    static const plan p = {
+        .what = {"level 60 60", "level 58 40", "level 57 41", "level 62 62", "level 63 63"}};
+    kas_search_options search = search_for(KAS_OBJECTIVE_ACCURACY, 2, 1, 1);
+    OK(supervise(p, &search, 1, 30, "d"));
+    publish("{\"kernel\": \"kernel0\"}");
+    OK(grow(p, &search, 3));
+    assert_published(true);
+    OK(grow(p, &search, 4));
+    assert_int_equal(times_noted("begin 2.3"), 1);
+    assert_published(false);
+    publish("{\"kernel\": ");
+    OK(grow(p, &search, 5));
+    assert_int_equal(times_noted("begin 2.4"), 1);
+    assert_published(false);
+}
+
 /* A finalist that only explores may fail; the answer and the unmodified network may not. */
 static void finalists_that_fail(void **state)
 {
@@ -243,9 +284,13 @@ int main(int argc, char **argv)
         return kas_worker_run(&fake);
     kas_log_set_level(KAS_LOG_QUIET);
     const struct CMUnitTest tests[] = {
-        TEST(finalists_and_seeds),       TEST(no_kernel_within_the_loss),
-        TEST(an_answer_that_comes_back), TEST(finalists_that_fail),
-        TEST(the_fastest_in_turns),      TEST(not_in_turns),
+        TEST(finalists_and_seeds),
+        TEST(no_kernel_within_the_loss),
+        TEST(an_answer_that_comes_back),
+        TEST(a_published_answer_that_changes),
+        TEST(finalists_that_fail),
+        TEST(the_fastest_in_turns),
+        TEST(not_in_turns),
         TEST(killed_during_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 
 #include "host/leaderboard/judge.h"
 #include "host/leaderboard/objective.h"
+#include "host/leaderboard/publish.h"
 #include "host/leaderboard/rungs.h"
 #include "host/search/supervisor/supervisor_state.h"
 
@@ -294,10 +295,13 @@ static kas_work final_of(const kas_ending *end, int finalist, int seed)
 }
 
 /* Names the answer, and adds the final trainings of all finalists and of the unmodified network by
- * every seed. The answer is in the store before any of them sees the test set. */
+ * every seed. The answer is in the store before any of them sees the test set. Where a study that
+ * grew has another answer now, best/ loses the kernel of the earlier one before it can get weights of
+ * this one: a process that is killed in between comes by here again. */
 static kas_status add_finals(kas_supervisor *s, const kas_ending *end)
 {
     const int seeds = s->options->search->seeds, count = (end->finalists + 1) * seeds;
+    KAS_TRY(kas_publish_withdraw(s->options->study, end->answer->name));
     kas_work *list = calloc((size_t)count, sizeof *list);
     if (!list)
         return kas_fail(KAS_NO_MEMORY, "final trainings: out of memory");
