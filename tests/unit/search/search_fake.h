@@ -64,6 +64,18 @@ static void await(kas_slot *slot, const char *what)
     nap(strstr(what, "late") ? 3.2 : 0.3);
 }
 
+/* "stops the search" has it stopped at the first of its epochs, "stops it at once" before its latency
+ * is told: it asks when it knows already that it shall stop. */
+static void stop_before_asking(kas_slot *slot, const char *what, const char *when)
+{
+    if (!strstr(what, when) || noted("stopping\n"))
+        return;
+    note("stopping\n");
+    kill(getppid(), SIGTERM);
+    while (kas_slot_progress(slot, "waiting", 0, 1, 1) != KAS_STOP)
+        nap(0.01);
+}
+
 static kas_status fake_open(const kas_search_options *options, const char *dataset,
                             const char *device, void **state)
 {
@@ -227,6 +239,7 @@ static kas_status fake_evaluate(void *state, kas_slot *slot, const kas_task *tas
         return kas_fail(KAS_MACHINE, "cache: no space left");
     measure_alone(slot, false);
     out->measured.latency = fake_latency(what);
+    stop_before_asking(slot, what, "stops it at once");
     if (kas_slot_measured(slot, &out->measured) == KAS_PRUNE) {
         out->state = KAS_WORK_OVER_LATENCY;
         return KAS_OK;
@@ -267,6 +280,7 @@ static kas_status fake_train(kas_slot *slot, const kas_task *task, kas_outcome *
         KAS_TRY(kas_file_write_atomic(task->checkpoint, done, strlen(done)));
         note("epoch %s.%d\n", key, e);
         kas_epoch epoch = {.epoch = e, .validation_accuracy = fake_accuracy(task, e)};
+        stop_before_asking(slot, what, "stops the search");
         kas_verdict verdict = kas_slot_epoch(slot, &epoch);
         out->measured.accuracy = epoch.validation_accuracy;
         if (verdict == KAS_PRUNE)

@@ -344,6 +344,43 @@ static void pruning(void **state)
     assert_int_equal(times_noted("epoch 1.1.1"), 0);
 }
 
+/* A search that is stopped while candidate 1 asks gives its verdict all the same: the list would
+ * else depend on when it was stopped. */
+static void assert_judged_while_stopping(const kas_search_options *search, const char *what,
+                                         kas_work_state expected)
+{
+    const plan p = {.what = {"ok", what}};
+    int count, status;
+    const pid_t pid = start(p, search, 1);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == KAS_PREEMPTED);
+    for (int run = 0; run < 2; run++) {
+        kas_work *list = items(&count);
+        assert_string_equal(kas_work_state_name(state_of(list, count, KAS_WORK_CANDIDATE, 1)),
+                            kas_work_state_name(expected));
+        kas_work_list_free(list, count);
+        OK(supervise(p, search, 1, 30, "d"));
+    }
+    assert_int_equal(times_noted("stopping"), 1);
+    assert_int_equal(times_noted("epoch 1.1.1"), 0);
+}
+
+static void pruned_while_stopping(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(3);
+    strcpy(search.prune, "curve");
+    assert_judged_while_stopping(&search, "weak, stops the search", KAS_WORK_PRUNED);
+}
+
+static void too_slow_while_stopping(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(3);
+    search.latency = 2;
+    assert_judged_while_stopping(&search, "slow, stops it at once", KAS_WORK_OVER_LATENCY);
+}
+
 /* Whatever the number of workers: the same candidates are pruned. */
 static void deterministic_pruning(void **state)
 {
@@ -504,6 +541,8 @@ int main(int argc, char **argv)
         TEST(second_signal),
         TEST(two_supervisors),
         TEST(pruning),
+        TEST(pruned_while_stopping),
+        TEST(too_slow_while_stopping),
         TEST(deterministic_pruning),
         TEST(latency_budget),
         TEST(the_first_latency_of_the_baseline_stays),

@@ -268,12 +268,14 @@ static kas_status hear_progress(kas_supervisor *s, kas_worker *worker, kas_item 
     return KAS_OK;
 }
 
-/* Answers a worker's question. The answer also carries a pending stop. */
+/* Answers a worker's question. The answer also carries a pending stop, but a verdict comes first: a
+ * worker that stops saves a checkpoint behind the epoch, and nobody would ask about it again, so the
+ * candidates that are pruned would depend on when a search is stopped. */
 static kas_status answer(kas_supervisor *s, kas_worker *worker, const kas_item *item, bool prune)
 {
     cJSON *message = kas_message("verdict");
     kas_message_number(message, "id", (double)item->work.id);
-    kas_message_text(message, "verdict", s->stopping ? "stop" : prune ? "prune" : "continue");
+    kas_message_text(message, "verdict", prune ? "prune" : s->stopping ? "stop" : "continue");
     return kas_channel_send(&worker->channel, message) == KAS_NO_MEMORY ? KAS_NO_MEMORY : KAS_OK;
 }
 

@@ -30,6 +30,7 @@ typedef struct kas_evaluation {
     kas_replacement *replacement; /* NULL = the network as it is */
     kas_programs programs;        /* of the present stage */
     char start[KAS_STUDY_PATH];   /* weights that imitation has made; "" = it takes no part */
+    bool unjudged; /* the supervisor went away before it answered for the last epoch */
     kas_outcome *out;
 } kas_evaluation;
 

@@ -41,7 +41,8 @@ static bool asked_to_stop(kas_slot *slot)
     return stop;
 }
 
-/* Sends a question and waits for its answer. */
+/* Sends a question and waits for its answer. A verdict that was given holds, whatever else has
+ * happened since. */
 static kas_verdict ask(kas_slot *slot, cJSON *message)
 {
     kas_crew *crew = slot->crew;
@@ -52,7 +53,9 @@ static kas_verdict ask(kas_slot *slot, cJSON *message)
     pthread_mutex_lock(&crew->lock);
     while (!slot->answered && !crew->lost)
         pthread_cond_wait(&crew->changed, &crew->lock);
-    const kas_verdict verdict = slot->stop || crew->lost ? KAS_STOP : slot->verdict;
+    const kas_verdict verdict = slot->answered && slot->verdict == KAS_PRUNE ? KAS_PRUNE
+                                : slot->stop || crew->lost                   ? KAS_STOP
+                                                                             : slot->verdict;
     pthread_mutex_unlock(&crew->lock);
     return verdict;
 }
@@ -131,6 +134,14 @@ kas_verdict kas_slot_epoch(kas_slot *slot, const kas_epoch *epoch)
     cJSON *message = kas_message("epoch");
     kas_epoch_put(message, epoch);
     return ask(slot, message);
+}
+
+bool kas_slot_answered(kas_slot *slot)
+{
+    pthread_mutex_lock(&slot->crew->lock);
+    const bool answered = slot->answered;
+    pthread_mutex_unlock(&slot->crew->lock);
+    return answered;
 }
 
 /* ---- a death that names its item ------------------------------------------------------------- */

@@ -15,10 +15,16 @@ static kas_verdict on_progress(void *context, uint64_t step, uint64_t steps, dou
     return kas_slot_progress(r->slot, "training", step, steps, loss);
 }
 
+/* Where a candidate's epoch was not judged, the run ends like a pruned one, without a checkpoint: it
+ * goes on from an earlier one, and the next supervisor is asked about the epoch. */
 static kas_verdict on_epoch(void *context, const kas_epoch *epoch)
 {
-    const kas_evaluation *r = context;
-    return r->task->rank == 0 ? kas_slot_epoch(r->slot, epoch) : KAS_CONTINUE; /* rank 0 asks */
+    kas_evaluation *r = context;
+    if (r->task->rank > 0)
+        return KAS_CONTINUE; /* rank 0 asks */
+    const kas_verdict verdict = kas_slot_epoch(r->slot, epoch);
+    r->unjudged = r->task->kind == KAS_WORK_CANDIDATE && !kas_slot_answered(r->slot);
+    return r->unjudged ? KAS_PRUNE : verdict;
 }
 
 static void set_state(kas_evaluation *r, const kas_train_result *result, int epochs)
@@ -28,6 +34,10 @@ static void set_state(kas_evaluation *r, const kas_train_result *result, int epo
         r->out->state = KAS_WORK_FINISHED;
         break;
     case KAS_PRUNED:
+        if (r->unjudged) {
+            r->out->state = KAS_WORK_QUEUED;
+            break;
+        }
         r->out->state = KAS_WORK_PRUNED;
         snprintf(r->out->reason, sizeof r->out->reason,
                  "after epoch %d of %d its accuracy of %.1f%% was too far below the best curve",

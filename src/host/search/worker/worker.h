@@ -66,9 +66,13 @@ kas_verdict kas_slot_progress(kas_slot *slot, const char *phase, uint64_t step, 
 void kas_slot_calibrated(kas_slot *slot, const char *gains);
 /* Tells how the ranks of the item exchange (train.h), which the study keeps. */
 void kas_slot_exchange(kas_slot *slot, const char *exchange);
-/* These two wait for the answer: CONTINUE, PRUNE (too slow, or too far below the best), STOP. */
+/* These two wait for the answer: CONTINUE, PRUNE (too slow, or too far below the best), STOP. PRUNE
+ * comes before STOP, so that what becomes of a candidate does not depend on when a search stops. */
 kas_verdict kas_slot_measured(kas_slot *slot, const kas_measured *measured);
 kas_verdict kas_slot_epoch(kas_slot *slot, const kas_epoch *epoch);
+/* Returns whether the last question was answered. If not, the supervisor is gone, STOP says nothing
+ * about the candidate, and a checkpoint behind the epoch would hide it from the next supervisor. */
+bool kas_slot_answered(kas_slot *slot);
 
 /* Between these two no other item of this worker computes, so it disturbs no measurement: the
  * others stop at their next report of progress, and this one waits until they have.  A second begin
