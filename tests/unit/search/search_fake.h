@@ -18,7 +18,7 @@
 #include "host/score/correct.h"
 #include "host/search/worker/worker.h"
 
-enum { EPOCHS = 4 };
+enum { EPOCHS = 4, MANY_EPOCHS = 9000 };
 
 static void note(const char *format, ...)
 {
@@ -144,7 +144,7 @@ static void fake_key(int kind, int64_t index, int64_t seed, char out[32])
 }
 
 /* Does what goes wrong after epoch 1. */
-static kas_status misbehave(const char *what, bool resumed, kas_outcome *out)
+static kas_status misbehave(kas_slot *slot, const char *what, bool resumed, kas_outcome *out)
 {
     if (strstr(what, "abort"))
         abort();
@@ -166,6 +166,11 @@ static kas_status misbehave(const char *what, bool resumed, kas_outcome *out)
         return kas_fail(KAS_MACHINE, "no space for a checkpoint");
     if (strstr(what, "failed"))
         return kas_fail(KAS_DEVICE, "refused");
+    if (strstr(what, "wordy")) {
+        static char gains[1 << 21];
+        memset(gains, '1', sizeof gains - 1);
+        kas_slot_calibrated(slot, gains);
+    }
     if (strstr(what, "nonsense") && write(KAS_WORKER_REPLY_FD, "{]\n", 3) != 3)
         abort();
     if (strstr(what, "diverged"))
@@ -254,6 +259,19 @@ static kas_status fake_evaluate(void *state, kas_slot *slot, const kas_task *tas
     return status;
 }
 
+/* Tells all epochs up to `until`; the training of an "endless" candidate had many more. */
+static void tell_epochs(const kas_task *task, const char *what, int until, kas_outcome *out)
+{
+    out->epochs = strstr(what, "endless") ? MANY_EPOCHS : until;
+    out->epoch = calloc((size_t)out->epochs, sizeof *out->epoch);
+    for (int e = 0; e < out->epochs; e++)
+        out->epoch[e] = (kas_epoch){.epoch = e,
+                                    .train_loss = 1.0 / (e + 3),
+                                    .validation_loss = 1.0 / (e + 7),
+                                    .validation_accuracy = fake_accuracy(task, e),
+                                    .seconds = 1.0 / (e + 11)};
+}
+
 static kas_status fake_train(kas_slot *slot, const kas_task *task, kas_outcome *out)
 {
     const char *what = task->kernel ? task->kernel : getenv("KAS_TEST_BASELINE");
@@ -290,12 +308,9 @@ static kas_status fake_train(kas_slot *slot, const kas_task *task, kas_outcome *
         if (verdict != KAS_CONTINUE)
             return KAS_OK;
         if (e == 1 || strstr(what, "always") || strstr(what, "hungry"))
-            KAS_TRY(misbehave(what, from > 0, out));
+            KAS_TRY(misbehave(slot, what, from > 0, out));
     }
-    out->epochs = until;
-    out->epoch = calloc(EPOCHS, sizeof *out->epoch);
-    for (int e = 0; e < until; e++)
-        out->epoch[e] = (kas_epoch){.epoch = e, .validation_accuracy = fake_accuracy(task, e)};
+    tell_epochs(task, what, until, out);
     const char *fails = getenv("KAS_TEST_FINAL_FAILS"); /* number of a finalist */
     if (fails && task->kind == KAS_WORK_FINAL && task->index == atoi(fails))
         out->state = KAS_WORK_DIVERGED;

@@ -79,6 +79,23 @@ static void bad_candidates(void **state)
     kas_work_list_free(list, count);
 }
 
+/* More epochs than a line of a channel has room for; and a worker that cannot say what it wants to
+ * say ends, where the supervisor would wait for it until it is hung. */
+static void long_messages(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(2);
+    search.finalists = 0;
+    OK(supervise((plan){.what = {"endless", "wordy"}}, &search, 1, 30, "d"));
+    int count;
+    kas_work *list = items(&count);
+    assert_int_equal(state_of(list, count, KAS_WORK_CANDIDATE, 0), KAS_WORK_FINISHED);
+    assert_int_equal(list[1].epochs, MANY_EPOCHS);
+    assert_int_equal(state_of(list, count, KAS_WORK_CANDIDATE, 1), KAS_WORK_FAILED);
+    assert_non_null(strstr(list[2].reason, "the worker ended with exit code 1"));
+    kas_work_list_free(list, count);
+}
+
 static void killed_worker_goes_on(void **state)
 {
     (void)state;
@@ -529,6 +546,7 @@ int main(int argc, char **argv)
         TEST(plain_run),
         TEST(same_list_with_four_workers),
         TEST(bad_candidates),
+        TEST(long_messages),
         TEST(killed_worker_goes_on),
         TEST(faults_of_the_machine_are_tried_again),
         TEST(full_disk),

@@ -343,12 +343,12 @@ static kas_status try_again(kas_supervisor *s, kas_worker *worker, kas_item *ite
                        : retry_alone(s, worker, item, true);
 }
 
-/* Records all epochs of a result: reports of some may have been lost with a supervisor. */
-static kas_status record_curve(kas_supervisor *s, const kas_item *item, const cJSON *result)
+/* Records all epochs of an item that ends: reports of some may have been lost with a supervisor. */
+static kas_status hear_curve(kas_supervisor *s, const kas_item *item, const cJSON *message)
 {
     const cJSON *one;
     bool held = true;
-    cJSON_ArrayForEach(one, cJSON_GetObjectItemCaseSensitive(result, "curve"))
+    cJSON_ArrayForEach(one, cJSON_GetObjectItemCaseSensitive(message, "epochs"))
     {
         kas_epoch epoch = kas_epoch_from(one);
         if (epoch.epoch >= 0)
@@ -377,10 +377,8 @@ kas_status kas_worker_end_item(kas_supervisor *s, kas_worker *worker, kas_item *
         return kas_fail(KAS_BAD_INPUT, "result: unknown state");
     if (state == KAS_WORK_QUEUED)
         return kas_worker_release(s, worker, item, false);
-    if (state == KAS_WORK_WAITING) {
-        KAS_TRY(record_curve(s, item, message));
+    if (state == KAS_WORK_WAITING)
         return pause_at_rung(s, worker, item, &measured);
-    }
     if (!kas_work_ended(state))
         return kas_fail(KAS_BAD_INPUT, "result: state \"%s\"", kas_work_state_name(state));
     const bool fault = state == KAS_WORK_DEVICE_LOST || state == KAS_WORK_MACHINE_FAULT;
@@ -396,7 +394,6 @@ kas_status kas_worker_end_item(kas_supervisor *s, kas_worker *worker, kas_item *
         return kas_worker_release(s, worker, item, false);
     if (fault && item->work.deaths + 1 < most_faults(s))
         return try_again(s, worker, item, reason);
-    KAS_TRY(record_curve(s, item, message));
     bool held;
     const char *correct = kas_message_get_text(message, "correct");
     if (*correct)
@@ -462,6 +459,8 @@ static kas_status hear_of_item(kas_supervisor *s, kas_worker *worker, kas_item *
         return hear_measured(s, worker, item, message);
     if (kas_message_is(message, "epoch"))
         return hear_epoch(s, worker, item, message);
+    if (kas_message_is(message, "curve"))
+        return hear_curve(s, item, message);
     if (kas_message_is(message, "result"))
         return hear_result(s, worker, item, message);
     if (!kas_message_is(message, "dying"))

@@ -14,6 +14,8 @@
  *                                                  exchange  id, how the ranks exchange
  *     (end of file: end at once)                   measured  id, latency, deviations (asks)
  *                                                  epoch     id, accuracy and loss (asks)
+ *                                                  curve     id, epochs: all of an item that
+ *                                                            ends, at most 1000 a line
  *                                                  result    id, state, reason, measurements,
  *                                                            processor time
  *                                                  dying     id of the item that ends it

@@ -12,25 +12,25 @@
 #include "host/core/thread.h"
 #include "host/search/worker/crew.h"
 
-/* A longer text, of two million images, is not sent: a line of the channel ends at 1 MiB. Paired
- * differences are then unknown. */
-enum { MOST_CORRECT = 1 << 19 };
+/* A line of the channel ends at 1 MiB. A longer text, of two million images, is not sent: paired
+ * differences are then unknown. The epochs of a long training take several lines. */
+enum { MOST_CORRECT = 1 << 19, EPOCHS_A_LINE = 1000 };
 
 /* ---- messages of an evaluation --------------------------------------------------------------- */
 
+/* Ends the process when the message cannot be sent. The supervisor then sees that the worker ended,
+ * where it would wait in vain for the message until the item is "hung". */
 static void tell(kas_slot *slot, cJSON *message)
 {
     kas_crew *crew = slot->crew;
     kas_message_number(message, "id", (double)slot->id);
     pthread_mutex_lock(&crew->sending);
-    const bool sent = kas_channel_send(&crew->channel, message) == KAS_OK;
+    const kas_status status = kas_channel_send(&crew->channel, message);
     pthread_mutex_unlock(&crew->sending);
-    if (sent)
+    if (status == KAS_OK)
         return;
-    pthread_mutex_lock(&crew->lock);
-    crew->lost = slot->stop = true;
-    pthread_cond_broadcast(&crew->changed);
-    pthread_mutex_unlock(&crew->lock);
+    kas_warn("%s; this worker ends", kas_error());
+    _exit(kas_exit_code(status));
 }
 
 static bool asked_to_stop(kas_slot *slot)
@@ -209,14 +209,18 @@ static void set_outcome(kas_outcome *out, kas_status status)
     snprintf(out->reason, sizeof out->reason, "%.500s", kas_error());
 }
 
-static void put_curve(cJSON *result, const kas_outcome *outcome)
+static void tell_curve(kas_slot *slot, const kas_outcome *outcome)
 {
-    cJSON *curve = result ? cJSON_AddArrayToObject(result, "curve") : NULL;
-    for (int i = 0; curve && i < outcome->epochs; i++) {
-        cJSON *one = cJSON_CreateObject();
-        if (one)
-            kas_epoch_put(one, &outcome->epoch[i]);
-        cJSON_AddItemToArray(curve, one);
+    for (int from = 0; from < outcome->epochs; from += EPOCHS_A_LINE) {
+        cJSON *message = kas_message("curve");
+        cJSON *list = message ? cJSON_AddArrayToObject(message, "epochs") : NULL;
+        for (int i = from; list && i < outcome->epochs && i < from + EPOCHS_A_LINE; i++) {
+            cJSON *one = cJSON_CreateObject();
+            if (one)
+                kas_epoch_put(one, &outcome->epoch[i]);
+            cJSON_AddItemToArray(list, one);
+        }
+        tell(slot, message);
     }
 }
 
@@ -229,16 +233,17 @@ static double processor_seconds(void)
            1e-6 * (double)(children.ru_utime.tv_usec + children.ru_stime.tv_usec);
 }
 
-/* `processor`: seconds that the item took; NaN = unknown. */
-static void tell_result(kas_slot *slot, kas_outcome *outcome, double processor)
+/* Rank 0 tells the curve for all. `processor`: seconds that the item took; NaN = unknown. */
+static void tell_result(kas_slot *slot, int rank, kas_outcome *outcome, double processor)
 {
     kas_info("ends: %s%s%s", kas_work_state_name(outcome->state), *outcome->reason ? ": " : "",
              outcome->reason);
+    if (rank == 0 && outcome->state != KAS_WORK_QUEUED)
+        tell_curve(slot, outcome);
     cJSON *result = kas_measured_message("result", &outcome->measured);
     kas_message_text(result, "state", kas_work_state_name(outcome->state));
     kas_message_text(result, "reason", outcome->reason);
     kas_message_number(result, "processor", processor);
-    put_curve(result, outcome);
     if (outcome->correct && strlen(outcome->correct) < MOST_CORRECT)
         kas_message_text(result, "correct", outcome->correct);
     free(outcome->correct);
@@ -299,7 +304,8 @@ static void serve(kas_slot *slot, const cJSON *message)
     if (status != KAS_OK)
         set_outcome(&outcome, status);
     /* What several items of a process have used together cannot be told apart. */
-    tell_result(slot, &outcome, slot->crew->slots == 1 ? processor_seconds() - before : NAN);
+    tell_result(slot, task.rank, &outcome,
+                slot->crew->slots == 1 ? processor_seconds() - before : NAN);
     if (status == KAS_DEVICE_LOST || status == KAS_MACHINE)
         _exit(kas_exit_code(status));
 }
