@@ -348,6 +348,11 @@ kas_status kas_store_finish(kas_store *store, int64_t id, int lease, kas_work_st
 /* Returns the item to the queue. `failed` counts a fault of the machine: its worker was killed from
  * outside, lost its device, or had no memory, disk or compiler. */
 kas_status kas_store_release(kas_store *store, int64_t id, int lease, bool failed, bool *held);
+/* Sets to zero the counts of faults of all items that have not ended and that nobody holds. The
+ * supervisor that proposes calls it when its run begins: faults of many short runs then do not add
+ * up. What other supervisors have at this moment keeps its count; what waits in the queue between
+ * two of their tries loses it, and each run that begins may so give an item its tries anew. */
+kas_status kas_store_clear_faults(kas_store *store);
 /* What becomes of an item that waits at a rung. */
 typedef struct kas_settled {
     int64_t id;

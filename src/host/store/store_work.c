@@ -335,6 +335,16 @@ kas_status kas_store_release(kas_store *store, int64_t id, int lease, bool faile
     return is_told(store, changed, id, lease, held);
 }
 
+kas_status kas_store_clear_faults(kas_store *store)
+{
+    kas_sql_durable(store, true);
+    KAS_TRY(kas_store_void_leases(store));
+    return kas_sql_run(store, NULL,
+                       "UPDATE work SET deaths = 0 WHERE deaths <> 0 AND (state IN ('queued',"
+                       " 'waiting') OR (state = 'running' AND lease_until < kas_now()))",
+                       "");
+}
+
 static kas_status requeue(kas_store *store, const kas_work *work)
 {
     int changed = 0;

@@ -74,7 +74,7 @@ static inline void wait_for_lines(const char *word, int lines)
                  lines);
 }
 
-static void assert_no_worker_lives(void)
+static inline void assert_no_worker_lives(void)
 {
     kas_buf text = {0};
     if (!kas_file_exists(notes))

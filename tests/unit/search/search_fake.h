@@ -299,6 +299,8 @@ static kas_status fake_train(kas_slot *slot, const kas_task *task, kas_outcome *
         note("epoch %s.%d\n", key, e);
         kas_epoch epoch = {.epoch = e, .validation_accuracy = fake_accuracy(task, e)};
         stop_before_asking(slot, what, "stops the search");
+        if (strstr(what, "then dies") && from == 0)
+            raise(SIGKILL);
         kas_verdict verdict = kas_slot_epoch(slot, &epoch);
         out->measured.accuracy = epoch.validation_accuracy;
         if (verdict == KAS_PRUNE)

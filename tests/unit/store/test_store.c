@@ -145,6 +145,43 @@ static void life_of_an_item(void **state)
     kas_store_close(store);
 }
 
+/* A run that begins forgets the faults of earlier ones, but not those of what others have now. */
+static void faults_of_earlier_runs(void **state)
+{
+    (void)state;
+    kas_store *store = open_store();
+    add_candidates(store, 4);
+    char self[KAS_OWNER_SIZE];
+    kas_owner_self(self);
+    const kas_measured unknown = kas_measured_unknown();
+    kas_work work[4];
+    bool held;
+    for (int i = 0; i < 4; i++) {
+        work[i] = claim(store, self, 60, true);
+        OK(kas_store_release(store, work[i].id, work[i].lease, true, &held));
+        const int64_t id = work[i].id;
+        kas_work_clear(&work[i]);
+        OK(kas_store_claim_item(store, id, self, 60, &work[i], &held));
+        assert_true(held);
+    }
+    OK(kas_store_renew(store, work[1].id, work[1].lease, -1, &held));
+    OK(kas_store_pause(store, work[2].id, work[2].lease, &unknown, &held));
+    OK(kas_store_release(store, work[3].id, work[3].lease, false, &held));
+    OK(kas_store_clear_faults(store));
+    kas_work *list;
+    int count;
+    OK(kas_store_list(store, &list, &count));
+    assert_int_equal(count, 4);
+    assert_int_equal(list[0].deaths, 1); /* somebody has it */
+    assert_int_equal(list[1].deaths, 0); /* its lease has ended */
+    assert_int_equal(list[2].deaths, 0); /* it waits at a rung */
+    assert_int_equal(list[3].deaths, 0);
+    kas_work_list_free(list, count);
+    for (int i = 0; i < 4; i++)
+        kas_work_clear(&work[i]);
+    kas_store_close(store);
+}
+
 /* A supervisor that was away when its lease ended must not harm the one that took over. */
 static void late_reports_are_dropped(void **state)
 {
@@ -538,6 +575,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST_BOTH(study_row),
         TEST_BOTH(life_of_an_item),
+        TEST_BOTH(faults_of_earlier_runs),
         TEST_BOTH(late_reports_are_dropped),
         TEST_BOTH(renewed_leases_hold),
         TEST_BOTH(dead_owner),

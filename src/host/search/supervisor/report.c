@@ -233,7 +233,8 @@ static kas_status pause_at_rung(kas_supervisor *s, kas_worker *worker, kas_item 
 kas_status kas_worker_release(kas_supervisor *s, kas_worker *worker, kas_item *item, bool failed)
 {
     bool held;
-    KAS_TRY(kas_store_release(s->store, item->work.id, item->work.lease, failed, &held));
+    const bool counts = failed && !s->stopping;
+    KAS_TRY(kas_store_release(s->store, item->work.id, item->work.lease, counts, &held));
     kas_worker_clear(s, worker, item);
     return kas_supervisor_refresh(s);
 }
@@ -524,7 +525,7 @@ static kas_status judge_death(kas_supervisor *s, kas_worker *worker, kas_item *i
                  strsignal(number), item->phase);
         return finish(s, worker, item, KAS_WORK_CRASHED, reason, &unknown);
     }
-    if (item->work.deaths + 1 < most_faults(s))
+    if (s->stopping || item->work.deaths + 1 < most_faults(s))
         return kas_worker_release(s, worker, item, true);
     snprintf(reason, sizeof reason,
              "its worker was killed %d times (signal %d): is the machine short of memory?",

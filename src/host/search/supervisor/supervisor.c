@@ -478,6 +478,7 @@ static kas_status begin(kas_supervisor *s)
     if (!s->leads)
         return KAS_OK;
     KAS_TRY(kas_store_set_ended(s->store, false));
+    KAS_TRY(kas_store_clear_faults(s->store));
     return requeue_failed(s);
 }
 

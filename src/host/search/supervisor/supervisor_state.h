@@ -235,7 +235,8 @@ kas_status kas_worker_give(kas_supervisor *s, kas_worker *worker, kas_work *work
 /* Ends an item, or returns it to the queue, as its result says. */
 kas_status kas_worker_end_item(kas_supervisor *s, kas_worker *worker, kas_item *item,
                                const cJSON *result);
-/* Returns an item to the queue; `failed`: it counts as a fault of the machine. */
+/* Returns an item to the queue; `failed`: it counts as a fault of the machine, unless the search
+ * stops: what ends a job may also end its workers. */
 kas_status kas_worker_release(kas_supervisor *s, kas_worker *worker, kas_item *item, bool failed);
 /* Frees the place of an item in its worker. */
 void kas_worker_clear(kas_supervisor *s, kas_worker *worker, kas_item *item);
