@@ -65,8 +65,9 @@ static void await(kas_slot *slot, const char *what)
 }
 
 /* "stops the search" has it stopped at the first of its epochs, "stops it at once" before its latency
- * is told: it asks when it knows already that it shall stop. */
-static void stop_before_asking(kas_slot *slot, const char *what, const char *when)
+ * is told, "stops it last" after its last epoch: it asks, or ends, when it knows already that it shall
+ * stop. */
+static void stop_before(kas_slot *slot, const char *what, const char *when)
 {
     if (!strstr(what, when) || noted("stopping\n"))
         return;
@@ -244,7 +245,7 @@ static kas_status fake_evaluate(void *state, kas_slot *slot, const kas_task *tas
         return kas_fail(KAS_MACHINE, "cache: no space left");
     measure_alone(slot, false);
     out->measured.latency = fake_latency(what);
-    stop_before_asking(slot, what, "stops it at once");
+    stop_before(slot, what, "stops it at once");
     if (kas_slot_measured(slot, &out->measured) == KAS_PRUNE) {
         out->state = KAS_WORK_OVER_LATENCY;
         return KAS_OK;
@@ -298,7 +299,7 @@ static kas_status fake_train(kas_slot *slot, const kas_task *task, kas_outcome *
         KAS_TRY(kas_file_write_atomic(task->checkpoint, done, strlen(done)));
         note("epoch %s.%d\n", key, e);
         kas_epoch epoch = {.epoch = e, .validation_accuracy = fake_accuracy(task, e)};
-        stop_before_asking(slot, what, "stops the search");
+        stop_before(slot, what, "stops the search");
         if (strstr(what, "then dies") && from == 0)
             raise(SIGKILL);
         kas_verdict verdict = kas_slot_epoch(slot, &epoch);
@@ -312,6 +313,7 @@ static kas_status fake_train(kas_slot *slot, const kas_task *task, kas_outcome *
         if (e == 1 || strstr(what, "always") || strstr(what, "hungry"))
             KAS_TRY(misbehave(slot, what, from > 0, out));
     }
+    stop_before(slot, what, "stops it last");
     tell_epochs(task, what, until, out);
     const char *fails = getenv("KAS_TEST_FINAL_FAILS"); /* number of a finalist */
     if (fails && task->kind == KAS_WORK_FINAL && task->index == atoi(fails))

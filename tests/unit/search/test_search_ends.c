@@ -109,6 +109,33 @@ static void no_kernel_within_the_loss(void **state)
     assert_int_equal(times_noted("begin 1.1"), 1);
 }
 
+/* A signal while the last item ends is no reason to run the search again, where nothing follows. */
+static void assert_stopped_last(const kas_search_options *search, const char *level, int expected)
+{
+    char what[64];
+    int status;
+    snprintf(what, sizeof what, "fast level %s, stops it last", level);
+    const pid_t pid = start((plan){.what = {"fast weak", what}}, search, 1);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), expected);
+    assert_int_equal(times_noted("end 1.1"), 1);
+    OK(kas_remove_tree(study_dir));
+    assert_int_equal(unlink(notes), 0);
+}
+
+static void stopped_at_the_last_item(void **state)
+{
+    (void)state;
+    kas_search_options search = search_for(KAS_OBJECTIVE_LATENCY, 2, 1, 1);
+    assert_stopped_last(&search, "40 40", KAS_NOTHING_VALID);
+    assert_stopped_last(&search, "50 50", KAS_PREEMPTED); /* its final training is left */
+    search.finalists = 0;
+    assert_stopped_last(&search, "50 50", KAS_OK);
+    search.candidates = 3;
+    assert_stopped_last(&search, "50 50", KAS_PREEMPTED);
+}
+
 /* The answer changes to another finalist and back: what is trained stays, but the weights in best/
  * are the answer's. */
 static void an_answer_that_comes_back(void **state)
@@ -292,6 +319,7 @@ int main(int argc, char **argv)
         TEST(the_fastest_in_turns),
         TEST(not_in_turns),
         TEST(killed_during_the_end),
+        TEST(stopped_at_the_last_item),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

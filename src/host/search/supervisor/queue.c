@@ -393,11 +393,18 @@ kas_status kas_queue_stock(kas_supervisor *s)
     return KAS_OK;
 }
 
-/* Returns whether all candidates have ended without an answer, so that nothing follows. */
-static bool without_answer(const kas_supervisor *s)
+/* Returns whether the study gets no further candidates, as far as a supervisor knows that does not
+ * propose them. */
+static bool has_enough(const kas_supervisor *s)
 {
-    const int wanted = s->options->search->candidates;
-    return wanted > 0 && trained_candidates(s) >= wanted && all_ended(s) &&
+    const int64_t trained = trained_candidates(s), wanted = s->options->search->candidates;
+    return s->leads ? !want_more(s, trained) : wanted > 0 && trained >= wanted;
+}
+
+bool kas_queue_without_answer(const kas_supervisor *s)
+{
+    const kas_work *baseline = find(s, KAS_WORK_BASELINE);
+    return baseline && baseline->state == KAS_WORK_FINISHED && has_enough(s) && all_ended(s) &&
            !kas_ending_of(s->options->search, s->list, s->count).answer;
 }
 
@@ -410,7 +417,7 @@ static kas_status take_next(kas_supervisor *s, bool finals, kas_work *out, bool 
         KAS_TRY(claim(s, kinds[i], -1, out, found));
     if (*found)
         return KAS_OK;
-    *done = kas_queue_complete(s) || (s->options->takes_only && without_answer(s));
+    *done = kas_queue_complete(s) || (s->options->takes_only && kas_queue_without_answer(s));
     if (!*done && s->options->takes_only)
         KAS_TRY(kas_store_ended(s->store, done));
     return *done ? KAS_OK : kas_store_want(s->store);

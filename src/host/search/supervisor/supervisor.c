@@ -538,7 +538,7 @@ static kas_status drop_checkpoints(const kas_supervisor *s, bool answered)
 static kas_status ending(kas_supervisor *s)
 {
     char message[1024];
-    if (s->stopping && !kas_queue_complete(s))
+    if (s->stopping && !kas_queue_complete(s) && !kas_queue_without_answer(s))
         return first_signal == SIGINT ? kas_fail(KAS_INTERRUPTED, "interrupted")
                                       : kas_fail(KAS_PREEMPTED, "preempted");
     if (s->options->takes_only)

@@ -143,6 +143,9 @@ bool kas_supervisor_silent(const kas_supervisor *s, double last_heard);
 /* Returns whether all items, the final trainings included, have ended: such a study needs
  * no workers. */
 bool kas_queue_complete(const kas_supervisor *s);
+/* Returns whether all candidates have ended and none of them is an answer (--finalists 0 asks for
+ * none), so that nothing follows. */
+bool kas_queue_without_answer(const kas_supervisor *s);
 /* Of the supervisor that proposes, on a server: keeps a few candidates in the queue, for others. */
 kas_status kas_queue_stock(kas_supervisor *s);
 /* Claims the next item. It sets *found and fills *out; or it sets *done when there will never be
