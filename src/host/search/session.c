@@ -308,38 +308,13 @@ static kas_status adopt(kas_session *s, const kas_search_options *asked)
     return a.moved ? kas_store_set_dataset_path(s->store, s->dataset) : KAS_OK;
 }
 
-static kas_status ask_begun(kas_session *s, bool *out)
-{
-    if (!s->store)
-        KAS_TRY(kas_study_begin_store(s->study, s->place, &s->store));
-    return kas_store_has_study(s->store, out);
-}
-
-/* Keeps what a study that begins now depends on. Ancestors take minutes, and nothing is there while
- * they evolve; another process may begin the study meanwhile. */
-static kas_status pin_files(kas_session *s, const kas_machine *machine,
-                            const kas_session_request *request)
-{
-    bool begun = false;
-    if (kas_study_exists(s->study))
-        KAS_TRY(ask_begun(s, &begun));
-    if (!begun) {
-        KAS_TRY(kas_session_evolve_ancestors(request, s));
-        KAS_TRY(ask_begun(s, &begun));
-    }
-    if (begun)
-        return KAS_OK;
-    KAS_TRY(kas_session_pin_machine(s, machine));
-    return kas_session_pin_ancestors(s);
-}
-
 static kas_status open_store(kas_session *s, const kas_search_options *asked,
                              const kas_machine *machine, const kas_session_request *request)
 {
     kas_study study;
     KAS_TRY(kas_study_dir_make(s->study));
     KAS_TRY(kas_session_pin_plans(s));
-    KAS_TRY(pin_files(s, machine, request));
+    KAS_TRY(kas_session_pin_files(request, machine, s));
     KAS_TRY(kas_code_version(s->code_version));
     KAS_TRY(describe(s, &study));
     kas_status status = kas_store_begin_study(s->store, &study, &s->created);

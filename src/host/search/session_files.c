@@ -8,6 +8,7 @@
 #include "host/model/pretrained.h"
 #include "host/search/ancestors.h"
 #include "host/strategy/from.h"
+#include "host/study/study_store.h"
 
 kas_status kas_session_check_init(kas_session *s)
 {
@@ -63,7 +64,7 @@ kas_status kas_session_keep_from(kas_session *s)
                         ", or remove it and run the search command with --from", &s->from);
 }
 
-kas_status kas_session_evolve_ancestors(const kas_session_request *request, kas_session *s)
+static kas_status evolve_ancestors(const kas_session_request *request, kas_session *s)
 {
     if (!s->search.ancestors)
         return KAS_OK;
@@ -78,7 +79,7 @@ kas_status kas_session_evolve_ancestors(const kas_session_request *request, kas_
                : kas_fail_context(status, "--ancestors %d (0 goes without)", s->search.ancestors);
 }
 
-kas_status kas_session_pin_ancestors(const kas_session *s)
+static kas_status pin_ancestors(const kas_session *s)
 {
     char path[KAS_STUDY_PATH];
     if (!s->search.ancestors)
@@ -103,13 +104,38 @@ kas_status kas_session_open_forecast(kas_session *s, const kas_machine *machine)
     return kas_search_forecast_open(&s->search, machine, s->problem.net, &s->forecast);
 }
 
-kas_status kas_session_pin_machine(kas_session *s, const kas_machine *machine)
+static kas_status pin_machine(kas_session *s, const kas_machine *machine)
 {
     char path[KAS_STUDY_PATH];
     KAS_TRY(kas_study_path(s->study, KAS_STUDY_MACHINE, path));
     if (!kas_file_exists(path))
         KAS_TRY(kas_machine_write(path, machine));
     return kas_file_digest(path, KAS_MACHINE_BYTES, s->search.machine);
+}
+
+static kas_status ask_begun(kas_session *s, bool *out)
+{
+    if (!s->store)
+        KAS_TRY(kas_study_begin_store(s->study, s->place, &s->store));
+    return kas_store_has_study(s->store, out);
+}
+
+/* Nothing is there while ancestors evolve, which takes minutes; another process may begin the study
+ * meanwhile. */
+kas_status kas_session_pin_files(const kas_session_request *request, const kas_machine *machine,
+                                 kas_session *s)
+{
+    bool begun = false;
+    if (kas_study_exists(s->study))
+        KAS_TRY(ask_begun(s, &begun));
+    if (!begun) {
+        KAS_TRY(evolve_ancestors(request, s));
+        KAS_TRY(ask_begun(s, &begun));
+    }
+    if (begun)
+        return KAS_OK;
+    KAS_TRY(pin_machine(s, machine));
+    return pin_ancestors(s);
 }
 
 kas_status kas_session_keep_machine(kas_session *s)

@@ -17,16 +17,13 @@ kas_status kas_session_collect_from(const kas_session_request *request, kas_sess
 /* Copies them into the study, and reads them from there. */
 kas_status kas_session_keep_from(kas_session *s);
 
-/* Lets the ancestors of a study that begins now evolve, where its options ask for some.
- * KAS_INTERRUPTED when the request says so. */
-kas_status kas_session_evolve_ancestors(const kas_session_request *request, kas_session *s);
-/* Keeps them in the study's folder. */
-kas_status kas_session_pin_ancestors(const kas_session *s);
-/* Reads them again. */
+/* Reads the ancestors that the study keeps. */
 kas_status kas_session_keep_ancestors(kas_session *s);
 
-/* Keeps the machine model in a study that begins now. */
-kas_status kas_session_pin_machine(kas_session *s, const kas_machine *machine);
+/* Opens the store. If the study begins now, lets its ancestors evolve, where its options ask for
+ * some, and keeps them and the machine model. KAS_INTERRUPTED when the request says so. */
+kas_status kas_session_pin_files(const kas_session_request *request, const kas_machine *machine,
+                                 kas_session *s);
 /* Reads the machine model that the study keeps, and opens the forecast by it; a study of before
  * there were forecasts has none. */
 kas_status kas_session_keep_machine(kas_session *s);
