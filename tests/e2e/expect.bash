@@ -23,17 +23,21 @@ quick_compiler() {
     export KAS_CC=$dir/cc
 }
 
-# Until a command succeeds, such as `[ -e FILE ]`: waits for what happens, and not for a time that a busy machine exceeds.
+# Until a command succeeds, such as `[ -e FILE ]`: waits for what happens, and not for a time that a busy machine exceeds. It
+# looks every 20 ms, behind the first second every 100 ms, or every $every seconds: each look starts processes.
 await() { # what command...
-    local what=$1 end=$((SECONDS + 300))
+    local what=$1 end=$((SECONDS + 300)) looks=0
     shift
     until "$@"; do
         [ $SECONDS -lt $end ] || fail "waited 300 s for $what"
-        sleep "${every:-0.02}"
+        if [ $((looks += 1)) -le 50 ]; then sleep "${every:-0.02}"; else sleep "${every:-0.1}"; fi
     done
 }
 ended() { # pid: gone, or a zombie that nobody has collected
-    [ ! -e "/proc/$1" ] || [ "$(sed 's/^.*) //; s/ .*//' "/proc/$1/stat" 2>/dev/null)" = Z ]
+    local stat
+    read -r stat 2>/dev/null <"/proc/$1/stat" || return 0
+    stat=${stat##*) }
+    [ "${stat%% *}" = Z ]
 }
 
 # A folder for a database server; it goes when the test ends. In memory where there is room: the files of a server, a thousand, are

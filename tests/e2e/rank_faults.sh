@@ -113,7 +113,7 @@ signalled() { # case phase signal
         kill -STOP "${pids[2]}"
         sleep 0.5
         rank=1 ;;
-    checkpoint) await "$name: a checkpoint being written" stops "$at/ckpt.unfinished-*" ;;
+    checkpoint) every=0.02 await "$name: a checkpoint being written" stops "$at/ckpt.unfinished-*" ;;
     esac
     kill "-$3" "${pids[rank]}"
     failed "$name" $pid "${pids[@]}"
