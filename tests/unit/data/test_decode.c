@@ -11,6 +11,7 @@
 #if defined(KAS_HAVE_JPEG) && defined(KAS_HAVE_PNG)
 #include <math.h>
 
+#include "host/core/buf.h"
 #include "host/core/random.h"
 #include "image_fixture.h"
 #include "support/ok.h"
@@ -254,6 +255,34 @@ static void png_images_of_every_kind(void **state)
     kas_picture_free(&p);
 }
 
+static void take_bytes(png_structp png, png_bytep bytes, png_size_t size)
+{
+    kas_buf_add(png_get_io_ptr(png), bytes, size);
+}
+
+/* What other programs write: 16 bits, and nothing that says how bright they are. */
+static void png_images_of_16_bits(void **state)
+{
+    (void)state;
+    kas_picture p = {0};
+    kas_buf file = {0};
+    png_byte row[] = {0, 0, 0x40, 0, 0x80, 0, 0xff, 0xff};
+    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
+    png_infop info = png_create_info_struct(png);
+    png_set_write_fn(png, &file, take_bytes, NULL);
+    png_set_IHDR(png, info, 4, 1, 16, PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_NONE,
+                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    png_write_info(png, info);
+    png_write_row(png, row);
+    png_write_end(png, info);
+    png_destroy_write_struct(&png, &info);
+    OK(kas_decode((const uint8_t *)file.data, file.size, 1, everything(4, 1), 4, 1, &p));
+    const uint8_t expected[] = {0, 64, 128, 255};
+    assert_memory_equal(p.pixels, expected, sizeof expected);
+    kas_buf_free(&file);
+    kas_picture_free(&p);
+}
+
 static void refused(const uint8_t *bytes, size_t size, const char *words)
 {
     kas_renderer renderer = {0};
@@ -313,6 +342,7 @@ int main(void)
         cmocka_unit_test(jpeg_images_of_every_kind),
         cmocka_unit_test(parts_are_those_of_the_whole),
         cmocka_unit_test(png_images_of_every_kind),
+        cmocka_unit_test(png_images_of_16_bits),
         cmocka_unit_test(damage_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

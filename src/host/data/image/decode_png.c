@@ -14,6 +14,9 @@ static kas_status begin(const uint8_t *bytes, size_t size, png_image *image)
     *image = (png_image){.version = PNG_IMAGE_VERSION};
     if (!png_image_begin_read_from_memory(image, bytes, size))
         return kas_fail(KAS_BAD_INPUT, "a PNG image that cannot be read: %s", image->message);
+    /* Values of 16 bits are sRGB like those of 8 where the file says nothing; libpng takes them for
+     * linear. */
+    image->flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
     return KAS_OK;
 }
 
