@@ -36,6 +36,7 @@ kas_status kas_hdf5_begin(kas_hdf5_writer *w, const char *path)
     int fd;
     begin_library();
     *w = (kas_hdf5_writer){.path = path, .file = -1};
+    kas_file_remove_unfinished(path); /* as large as the file: a killed import must not leave it */
     KAS_TRY(kas_file_begin(path, &w->place, &fd));
     close(fd);
     w->file = H5Fcreate(w->place.temporary, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
