@@ -59,6 +59,9 @@ kill -9 $pid 2>/dev/null || true
 wait $pid 2>/dev/null || true
 expect 0 '"strategy": "fbnet"' "${fbnet[@]}" -o "$dir/m"
 diff <(sed "s#$dir/n#DIR#" "$dir/whole") <(sed "s#$dir/m#DIR#" "$dir/out") || fail "the kill changed the supernet"
+# The latencies are in its loss: for another machine another one learns.
+expect 0 '"strategy": "fbnet"' "${fbnet[@]}" --machine orin -o "$dir/n"
+[ "$(ls -d "$dir"/n/supernet-* | wc -l)" = 2 ] || fail "the supernet of another machine: $(ls "$dir/n")"
 
 # Bad input.
 expect 2 '--latency is needed' "${assemble[@]}" "${kernels[@]}" -o "$dir/x"

@@ -90,6 +90,17 @@ static kas_status path_in(char path[PATH_MAX], const char *folder, const char *f
 
 /* ---- the trained network --------------------------------------------------------------------- */
 
+/* Describes what a supernet learns from: the kernels, and the latencies, which are in its loss. */
+static kas_status describe_supernet(const kas_assemble *a, kas_buf *out)
+{
+    kas_buf_printf(out, "%.9g", a->unmodified);
+    for (int i = 0; i < a->choices.targets * kas_choices_options(&a->choices); i++)
+        kas_buf_printf(out, " %.9g", a->option[i].cost);
+    for (int k = 0; k < a->choices.kernels; k++)
+        KAS_TRY(kas_assemble_describe(&a->choices.everywhere[k], out));
+    return KAS_OK;
+}
+
 /* Names a file of a training: the recipe is part of the name, so that another one does not find
  * it. */
 static kas_status file_of(const kas_assemble *a, const char *folder, const char *kind,
@@ -99,9 +110,8 @@ static kas_status file_of(const kas_assemble *a, const char *folder, const char 
     kas_buf text = {0};
     kas_status status = KAS_OK;
     kas_buf_printf(&text, "%d %s ", a->images, a->setting);
-    for (int k = 0; k < a->choices.kernels && status == KAS_OK && strcmp(kind, "supernet") == 0;
-         k++)
-        status = kas_assemble_describe(&a->choices.everywhere[k], &text);
+    if (strcmp(kind, "supernet") == 0)
+        status = describe_supernet(a, &text);
     kas_fields_write(kas_recipe_fields, kas_recipe_field_count, &a->recipe, &text);
     kas_measured_key(kas_buf_text(&text), key);
     if (status == KAS_OK)
