@@ -118,32 +118,45 @@ static void random_signs(float *x, size_t n, uint64_t seed, int layer)
     }
 }
 
+/* How many pixels of `in` along each axis belong to one of `out`; the last may have fewer. */
+typedef struct cell {
+    int h, w;
+} cell;
+
+static cell cell_of(const kas_layer *in, const kas_layer *out)
+{
+    return (cell){(in->h + out->h - 1) / out->h, (in->w + out->w - 1) / out->w};
+}
+
+/* The sum over the pixels of an image of channel `row / cells` at its pixel `row % cells` of each
+ * cell, times channel `c` of the end. */
+static double sum_of(const kas_interpreter *p, int in, int out, cell each, int n, int row, int c)
+{
+    const kas_layer *a = &p->options.net->layer[in], *b = &p->options.net->layer[out];
+    const size_t from = (size_t)(n * a->c + row / (each.h * each.w)) * (size_t)(a->h * a->w),
+                 to = (size_t)(n * b->c + c) * (size_t)(b->h * b->w);
+    const float *x = (const float *)p->grad[in] + from, *y = (const float *)p->grad[out] + to;
+    double sum = 0;
+    for (int h = row / each.w % each.h; h < a->h; h += each.h)
+        for (int w = row % each.w; w < a->w; w += each.w)
+            sum += (double)x[h * a->w + w] * (double)y[h / each.h * b->w + w / each.w];
+    return sum;
+}
+
 /* The product of the gradients at `in` and `out`, divided by the number of pixels:
- * [channels of in, times the pixels of one of out][channels of out]. */
+ * [channels of in, times the pixels of a cell][channels of out]. */
 static void multiply(const kas_interpreter *p, int in, int out, double *product)
 {
     const kas_layer *a = &p->options.net->layer[in], *b = &p->options.net->layer[out];
-    const int stride = a->h / b->h, rows = a->c * stride * stride;
-    const float *x = p->grad[in], *y = p->grad[out];
-    for (int i = 0; i < rows * b->c; i++)
-        product[i] = 0;
-    for (int n = 0; n < p->options.batch; n++)
-        for (int r = 0; r < rows; r++)
-            for (int c = 0; c < b->c; c++) {
-                const int dh = r / stride % stride, dw = r % stride;
-                double sum = 0;
-                for (int h = 0; h < b->h; h++)
-                    for (int w = 0; w < b->w; w++)
-                        sum +=
-                            (double)x[((size_t)(n * a->c + r / (stride * stride)) * (size_t)a->h +
-                                       (size_t)(h * stride + dh)) *
-                                          (size_t)a->w +
-                                      (size_t)(w * stride + dw)] *
-                            (double)y[((size_t)(n * b->c + c) * (size_t)b->h + (size_t)h) *
-                                          (size_t)b->w +
-                                      (size_t)w];
-                product[r * b->c + c] += sum / ((double)p->options.batch * b->h * b->w);
-            }
+    const cell each = cell_of(a, b);
+    const int rows = a->c * each.h * each.w;
+    for (int r = 0; r < rows; r++)
+        for (int c = 0; c < b->c; c++) {
+            double sum = 0;
+            for (int n = 0; n < p->options.batch; n++)
+                sum += sum_of(p, in, out, each, n, r, c) / ((double)p->options.batch * b->h * b->w);
+            product[r * b->c + c] = sum;
+        }
 }
 
 /* The largest singular value of a matrix [rows][columns]. */
@@ -172,7 +185,8 @@ static kas_status trainability_of(kas_scoring *s, kas_interpreter *p, int in, in
                                   double *value)
 {
     const kas_layer *a = &s->setup->net->layer[in], *b = &s->setup->net->layer[out];
-    const int stride = a->h / b->h, rows = a->c * stride * stride;
+    const cell each = cell_of(a, b);
+    const int rows = a->c * each.h * each.w;
     double sigma = 0, *product = malloc(sizeof *product * (size_t)rows * (size_t)b->c);
     if (!product)
         return kas_fail(KAS_NO_MEMORY, "no memory for %d x %d channels", rows, b->c);
