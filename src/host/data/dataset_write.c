@@ -37,6 +37,12 @@ void kas_pixel_sums_finish(const kas_pixel_sums *s, uint32_t c, float mean[4], f
 
 /* ---- common to both kinds of images ---------------------------------------------------------- */
 
+/* The names of classes are one attribute, with 16 bytes for each beside the text. */
+static bool has_many_classes(const kas_dataset *d)
+{
+    return d->classes > 4000;
+}
+
 static kas_status put_attributes(kas_hdf5_writer *w, const kas_dataset *d)
 {
     static const int32_t layout = 1;
@@ -140,7 +146,7 @@ static kas_status write_pixels(const char *path, const kas_dataset *d, kas_image
     j.block = malloc(j.block_images * image);
     if (!j.block)
         return kas_fail(KAS_NO_MEMORY, "%s: no memory for a block of images", path);
-    KAS_TRY_GOTO(kas_hdf5_begin(&j.writer, path), out);
+    KAS_TRY_GOTO(kas_hdf5_begin(&j.writer, path, has_many_classes(d)), out);
     KAS_TRY_GOTO(put_sets(&j), out);
     kas_digest_end(&j.hash, with_digest.digest);
     if (fill) {
@@ -233,7 +239,7 @@ kas_status kas_dataset_write_encoded(const char *path, kas_dataset *d, kas_image
     kas_hdf5_writer w;
     kas_status status;
     KAS_TRY(kas_dataset_digest(d, d->digest));
-    KAS_TRY_GOTO(kas_hdf5_begin(&w, path), out);
+    KAS_TRY_GOTO(kas_hdf5_begin(&w, path, has_many_classes(d)), out);
     KAS_TRY_GOTO(put_encoded(&w, &d->train, &train, source, context), out);
     KAS_TRY_GOTO(put_encoded(&w, &d->test, &test, source, context), out);
     KAS_TRY_GOTO(put_attributes(&w, d), out);

@@ -370,6 +370,21 @@ static kas_dataset *filled(uint32_t train, uint32_t classes)
     return d;
 }
 
+/* As many as a class number of 16 bits can name. */
+static void names_of_many_classes(void **state)
+{
+    (void)state;
+    enum { CLASSES = 65535 };
+    kas_dataset *d = filled(10, CLASSES), *back = NULL;
+    assert_int_equal(kas_dataset_name_class(d, CLASSES - 1, "the last"), KAS_OK);
+    assert_int_equal(kas_dataset_write(file_path, d), KAS_OK);
+    assert_int_equal(kas_dataset_open(file_path, &back), KAS_OK);
+    assert_string_equal(back->class_name[CLASSES - 1], "the last");
+    assert_string_equal(back->digest, d->digest);
+    kas_dataset_close(back);
+    kas_dataset_close(d);
+}
+
 static void writes_what_it_reads(void **state)
 {
     (void)state;
@@ -562,6 +577,7 @@ int main(void)
         cmocka_unit_test(too_large),
         cmocka_unit_test(truncated),
         cmocka_unit_test(writes_what_it_reads),
+        cmocka_unit_test(names_of_many_classes),
         cmocka_unit_test(mean_and_std),
         cmocka_unit_test(split_is_balanced_and_fixed),
         cmocka_unit_test(halves_are_balanced_and_fixed),

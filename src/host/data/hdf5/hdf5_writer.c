@@ -31,7 +31,16 @@ bool kas_hdf5_is_file(const char *path)
     return H5Fis_hdf5(path) > 0;
 }
 
-kas_status kas_hdf5_begin(kas_hdf5_writer *w, const char *path)
+/* Attributes of more than 64 KiB need what came with HDF5 1.8. */
+static hid_t access_for(bool large_attributes)
+{
+    const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    if (access >= 0 && large_attributes)
+        H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_LATEST);
+    return access;
+}
+
+kas_status kas_hdf5_begin(kas_hdf5_writer *w, const char *path, bool large_attributes)
 {
     int fd;
     begin_library();
@@ -39,7 +48,9 @@ kas_status kas_hdf5_begin(kas_hdf5_writer *w, const char *path)
     kas_file_remove_unfinished(path); /* as large as the file: a killed import must not leave it */
     KAS_TRY(kas_file_begin(path, &w->place, &fd));
     close(fd);
-    w->file = H5Fcreate(w->place.temporary, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t access = access_for(large_attributes);
+    w->file = H5Fcreate(w->place.temporary, H5F_ACC_TRUNC, H5P_DEFAULT, access);
+    H5Pclose(access);
     if (w->file >= 0)
         return KAS_OK;
     const kas_status status = fail_write(w, "the file");

@@ -19,9 +19,10 @@ typedef struct kas_hdf5_writer {
 
 bool kas_hdf5_is_file(const char *path); /* whether HDF5 can read it */
 
-/* Begins a file. Fails with KAS_FAILURE when the place cannot be written to. The caller ends it
- * with kas_hdf5_finish or kas_hdf5_abandon. */
-kas_status kas_hdf5_begin(kas_hdf5_writer *writer, const char *path);
+/* Begins a file, whose attributes may take more than 64 KiB if `large_attributes` (HDF5 1.8 and newer
+ * read it). Fails with KAS_FAILURE when the place cannot be written to. The caller ends it with
+ * kas_hdf5_finish or kas_hdf5_abandon. */
+kas_status kas_hdf5_begin(kas_hdf5_writer *writer, const char *path, bool large_attributes);
 kas_status kas_hdf5_finish(kas_hdf5_writer *writer); /* ends it even when it fails */
 void kas_hdf5_abandon(kas_hdf5_writer *writer);
 
