@@ -45,7 +45,6 @@ kas_status kas_hdf5_begin(kas_hdf5_writer *w, const char *path, bool large_attri
     int fd;
     begin_library();
     *w = (kas_hdf5_writer){.path = path, .file = -1};
-    kas_file_remove_unfinished(path); /* as large as the file: a killed import must not leave it */
     KAS_TRY(kas_file_begin(path, &w->place, &fd));
     close(fd);
     const hid_t access = access_for(large_attributes);
