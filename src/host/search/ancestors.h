@@ -8,8 +8,8 @@
  * what the best one gives, or less than a tenth of the convolutions' variance, counts as one that
  * loses too much: it stands behind all others. Of new kernels that are written in different ways and
  * learn the same, the fastest is kept; of those whose scores and latencies lie on the same steps of
- * 5%, the simplest. What is predicted to be slower than --latency allows is
- * not scored and does not count.
+ * 5%, the simplest. What is predicted to be slower than --latency allows is not scored and does not
+ * count.
  *
  * A pure function of the study's options and data, up to rounding; so a study keeps the result
  * (STUDY/ancestors.json) and its SHA-256. */
