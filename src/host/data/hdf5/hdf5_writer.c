@@ -10,6 +10,7 @@
 /* Level 1: higher levels shrink photographs hardly more and take several times as long. */
 enum { GZIP_LEVEL = 1 };
 
+/* To be called before any other function of the library, each of which forgets the reason. */
 static kas_status fail_write(const kas_hdf5_writer *w, const char *object)
 {
     char reason[256];
@@ -49,11 +50,10 @@ kas_status kas_hdf5_begin(kas_hdf5_writer *w, const char *path, bool large_attri
     close(fd);
     const hid_t access = access_for(large_attributes);
     w->file = H5Fcreate(w->place.temporary, H5F_ACC_TRUNC, H5P_DEFAULT, access);
+    const kas_status status = w->file < 0 ? fail_write(w, "the file") : KAS_OK;
     H5Pclose(access);
-    if (w->file >= 0)
-        return KAS_OK;
-    const kas_status status = fail_write(w, "the file");
-    unlink(w->place.temporary);
+    if (status != KAS_OK)
+        unlink(w->place.temporary);
     return status;
 }
 
@@ -125,8 +125,9 @@ kas_status kas_hdf5_open_pieces(kas_hdf5_writer *w, const kas_hdf5_array *a, hsi
     *set = -1;
     if (plist >= 0 && links >= 0 && space >= 0 && H5Pset_create_intermediate_group(links, 1) >= 0)
         *set = H5Dcreate2(w->file, a->name, a->file_type, space, links, plist, H5P_DEFAULT);
+    const kas_status status = *set < 0 ? fail_write(w, a->name) : KAS_OK;
     H5Sclose(space), H5Pclose(links), H5Pclose(plist);
-    return *set < 0 ? fail_write(w, a->name) : KAS_OK;
+    return status;
 }
 
 kas_status kas_hdf5_put_piece(kas_hdf5_writer *w, const kas_hdf5_array *a, hid_t set, hsize_t first,
