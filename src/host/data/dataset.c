@@ -104,3 +104,14 @@ void kas_dataset_finish(kas_dataset *d)
     kas_pixel_sums_finish(&sums, d->c, d->mean, d->std);
     kas_dataset_digest(d, d->digest); /* pixels in memory: cannot fail */
 }
+
+void kas_dataset_scaling(const kas_dataset *d, char out[KAS_SCALING_TEXT])
+{
+    int used = 0;
+    for (uint32_t i = 0; i < 2 * d->c; i++)
+        used += snprintf(out + used, KAS_SCALING_TEXT - (size_t)used, "%s%.9g",
+                         i == 0      ? "mean "
+                         : i == d->c ? ", std "
+                                     : " ",
+                         (double)(i < d->c ? d->mean[i] : d->std[i - d->c]));
+}

@@ -69,6 +69,11 @@ void kas_dataset_finish(kas_dataset *dataset);
  * only that can fail. */
 kas_status kas_dataset_digest(const kas_dataset *dataset, char hex[65]);
 
+/* Writes mean and std as text that differs if and only if they do: "mean 0.5 0.4 0.3, std ...". A training depends on
+ * them as it does on the pixels. */
+enum { KAS_SCALING_TEXT = 160 };
+void kas_dataset_scaling(const kas_dataset *dataset, char out[KAS_SCALING_TEXT]);
+
 /* Splits the training set into one part for training and one for validation, which the search uses;
  * the split is balanced over classes and depends on the seed. *index gets indices into train, first
  * those for training and then those for validation, each part in ascending order; the caller frees

@@ -220,12 +220,19 @@ static kas_status check_code(const kas_session *s, const kas_study *stored)
 
 static kas_status check_data(const kas_session *s, const kas_study *stored)
 {
-    return strcmp(stored->dataset_digest, s->problem.dataset->digest) == 0
-               ? KAS_OK
-               : kas_fail(KAS_STORE,
-                          "%s: the study was begun with other data (digest %.12s...; %s has "
-                          "%.12s...); give the same as --dataset, or another --study",
-                          s->study, stored->dataset_digest, s->dataset, s->problem.dataset->digest);
+    char scaling[KAS_SCALING_TEXT];
+    kas_dataset_scaling(s->problem.dataset, scaling);
+    if (strcmp(stored->dataset_digest, s->problem.dataset->digest) != 0)
+        return kas_fail(KAS_STORE,
+                        "%s: the study was begun with other data (digest %.12s...; %s has "
+                        "%.12s...); give the same as --dataset, or another --study",
+                        s->study, stored->dataset_digest, s->dataset, s->problem.dataset->digest);
+    if (*s->search.scaling && strcmp(s->search.scaling, scaling) != 0)
+        return kas_fail(KAS_STORE,
+                        "%s: the study was begun with data of %s; %s has the same images, but %s; "
+                        "give the same as --dataset, or another --study",
+                        s->study, s->search.scaling, s->dataset, scaling);
+    return KAS_OK;
 }
 
 static kas_status check_same(const kas_session *s, const kas_study *stored)
@@ -369,6 +376,7 @@ kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_s
     out->search.threads = share(request->threads, out->workers);
     out->search.stream |= study_streams(out->study);
     KAS_TRY(kas_problem_open(&out->search, out->dataset, &out->problem));
+    kas_dataset_scaling(out->problem.dataset, out->search.scaling);
     KAS_TRY(choose_pack(request, out));
     KAS_TRY(kas_session_check_init(out));
     KAS_TRY(kas_session_collect_from(request, out));

@@ -26,6 +26,7 @@ static const kas_field fields[] = {
     {"network", "--net", KAS_FIELD_KEPT, AT(network), .optional = true},
     {"space", "--space", KAS_FIELD_CHOICE, AT(sample.space), .choices = kas_space_names,
      .optional = true},
+    {"scaling", "--dataset", TEXT(scaling), .optional = true},
     {"targets", "--targets", TEXT(targets)},
     {"seed", "--seed", KAS_FIELD_SEED, AT(seed)},
     {"candidates", "--candidates", INTEGER(candidates), .high = 1e9},
@@ -312,7 +313,7 @@ void kas_search_options_command(const kas_search_options *options, const char *d
         kas_buf_puts(out, " \\\n    --legality=none");
         strcpy(given.legality, defaults.legality);
     }
-    given.init[0] = given.from[0] = given.machine[0] = given.ancestry[0] = 0;
+    given.init[0] = given.from[0] = given.machine[0] = given.ancestry[0] = given.scaling[0] = 0;
     given.known = defaults.known;
     given.halves = defaults.halves; /* no option */
     for (int i = 0; i < FIELDS; i++)
@@ -377,6 +378,8 @@ static bool left_to_the_study(const kas_field *f, const kas_search_options *give
         return given->generation == 0;
     if (strcmp(f->key, "exploration") == 0)
         return given->exploration == 0;
+    if (strcmp(f->key, "scaling") == 0)
+        return true; /* compared with the data itself */
     if (strcmp(f->key, "ancestry") == 0)
         return true; /* follows from the other options */
     if (strcmp(f->key, "machine") == 0)

@@ -41,10 +41,11 @@ typedef enum kas_tuning { KAS_TUNE_NONE, KAS_TUNE_FRONTIER, KAS_TUNE_ALL } kas_t
 extern const char *const kas_tuning_names[]; /* NULL-terminated */
 
 typedef struct kas_search_options {
-    char net[KAS_NET_KEPT_NAME]; /* its name; for a network from a file it ends in a part of the
+    char net[KAS_NET_KEPT_NAME];    /* its name; for a network from a file it ends in a part of the
                                     digest */
-    const char *network;         /* text of that file (kas_net_keep); "" = the name is enough */
-    char targets[128];           /* filter of kernel sizes, "3x3,1x1"; "" = all */
+    const char *network;            /* text of that file (kas_net_keep); "" = the name is enough */
+    char scaling[KAS_SCALING_TEXT]; /* of the data set; "" in studies that older versions began */
+    char targets[128];              /* filter of kernel sizes, "3x3,1x1"; "" = all */
     uint64_t seed;
     int candidates;            /* the first N that the sampler gives; 0 = until time_limit */
     double time_limit;         /* seconds of wall time in all runs together; 0 = by count */

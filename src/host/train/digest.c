@@ -88,12 +88,14 @@ static kas_status add_initial_weights(const char *path, bool partial, kas_buf *t
 kas_status kas_train_digest(const kas_train_options *o, uint8_t digest[32])
 {
     kas_buf text = {0};
+    char scaling[KAS_SCALING_TEXT];
     kas_status status = KAS_OK;
-    kas_buf_puts(&text, "kas-gpu run 2\n");
+    kas_dataset_scaling(o->dataset, scaling);
+    kas_buf_puts(&text, "kas-gpu run 3\n");
     add_net(o->net, &text);
     KAS_TRY_GOTO(add_programs(o->programs, &text), out);
-    kas_buf_printf(&text, "data %s\nseed %" PRIu64 " test %d\n", o->dataset->digest, o->seed,
-                   o->evaluate_test);
+    kas_buf_printf(&text, "data %s %s\nseed %" PRIu64 " test %d\n", o->dataset->digest, scaling,
+                   o->seed, o->evaluate_test);
     kas_fields_write(kas_recipe_fields, kas_recipe_field_count, &o->recipe, &text);
     kas_buf_puts(&text, o->sync_batch_norm ? "\nbatch norm of all ranks\n" : "\n");
     add_index("train", o->train_index, o->train_count, &text);

@@ -82,9 +82,28 @@ static void a_study_keeps_its_plans(void **state)
     assert_string_equal(getenv("KAS_CUDA_PINS"), plans);
 }
 
+/* The same images with another mean are other inputs of a network. */
+static void a_study_keeps_its_scaling(void **state)
+{
+    (void)state;
+    kas_session session;
+    kas_dataset *data;
+    char other[160];
+    snprintf(other, sizeof other, "%s/other.h5", folder);
+    OK(kas_dataset_open(images, &data));
+    data->mean[0] += 0.125F;
+    OK(kas_dataset_write(other, data));
+    kas_dataset_close(data);
+    const kas_session_request request = {.study = study, .dataset = other};
+    assert_int_equal(kas_session_resume(&request, &session), KAS_STORE);
+    assert_non_null(strstr(kas_error(), "has the same images, but mean "));
+    kas_session_close(&session);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_study_goes_on_streaming),
-                                       cmocka_unit_test(a_study_keeps_its_plans)};
+                                       cmocka_unit_test(a_study_keeps_its_plans),
+                                       cmocka_unit_test(a_study_keeps_its_scaling)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

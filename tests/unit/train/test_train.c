@@ -364,6 +364,11 @@ static void wrong_checkpoints_are_refused(void **state)
     other = o;
     other.recipe.lr *= 2;
     refused(&other, "recipe");
+    kas_dataset scaled = *o.dataset; /* the same images, and so the same digest */
+    other = o;
+    other.dataset = &scaled;
+    scaled.std[0] *= 1.5F;
+    refused(&other, "data set");
     kas_buf file = whole(o.checkpoint);
     for (size_t at = 0; at < file.size; at += file.size / 9) {
         file.data[at] ^= 1;
