@@ -181,7 +181,7 @@ int main(int argc, char **argv)
         fputs("usage: predict_fit MACHINE OUT.json TIMES.jsonl\n", stderr);
         return 2;
     }
-    kas_status status = kas_machine_find(argv[1], &s.machine);
+    kas_status status = kas_machine_find(argv[1], "auto", 0, &s.machine);
     if (status == KAS_OK)
         status = read_lines(&s, argv[3]);
     if (status == KAS_OK)

@@ -37,11 +37,13 @@ else
     skip_part "no nvcc: kernel.cu was not compiled"
 fi
 
-# What must be refused.
+# What must be refused. Weights of another kernel change nothing of an earlier export.
+cp -r "$dir/conv" "$dir/x"
 set +e
-"$kas" export kernels/conv.json -o "$dir/x" --input 3x9x9 --weights "$dir/involution/weights.safetensors" 2>"$dir/err"
+"$kas" export kernels/conv.json -o "$dir/x" --input 3x10x10 --weights "$dir/involution/weights.safetensors" 2>"$dir/err"
 [ $? = 3 ] || fail "weights of another kernel: exit code"
 grep -q 'layer1.0.conv1.weight0' "$dir/err" || fail "weights of another kernel: $(cat "$dir/err")"
+diff -r "$dir/conv" "$dir/x" || fail "weights that are refused change an earlier export"
 "$kas" export kernels/none.json -o "$dir/x" 2>/dev/null
 [ $? = 3 ] || fail "a missing kernel file: exit code"
 "$kas" export kernels/conv.json -o "$dir/x" --candidate 3 2>/dev/null

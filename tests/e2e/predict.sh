@@ -29,7 +29,8 @@ for line in open(sys.argv[1]):
     assert all(l["seconds"] >= l["floor_seconds"] > 0 for l in p["launches"])
     assert all(l["bound"] in ("memory", "arithmetic", "latency", "launch") for l in p["launches"])
 EOF
-KAS_CUDA_LIBS=/nowhere/lib.so expect 0 '"machine": "' "$kas" predict $net --machine auto --json
+seconds() { KAS_CUDA_LIBS=/nowhere/lib.so "$kas" predict $net --machine auto --json --quiet "$@" | sed 's/.*"error": 0, "seconds": \([^,]*\),.*/\1/'; }
+[ "$(seconds --threads 1)" != "$(seconds --threads 2)" ] || fail "this machine's CPU is predicted with the same number of threads"
 
 # Every launch of sampled kernels and of files, on a machine that is not here.
 expect 0 'of their floor' "$kas" bench predicted $net --repeats 1 --machine a100 --precision bf16

@@ -326,7 +326,7 @@ static kas_status run_subject(subject *s)
     if (o->machine)
         s->machine = *o->machine;
     else
-        KAS_TRY(kas_machine_find("h100", &s->machine));
+        KAS_TRY(kas_machine_find("h100", "auto", 0, &s->machine));
     KAS_TRY(kas_net_build(o->net ? o->net : "resnet20", given ? o->h : SIDE, given ? o->w : SIDE,
                           given ? o->c : 3, o->classes, &s->net));
     KAS_TRY(kas_net_targets(s->net, o->filter, &s->target, &s->targets));

@@ -140,7 +140,9 @@ static kas_status write_tensors(const kas_export_options *o)
     kas_ref_net *net = NULL;
     kas_status status = KAS_OK;
     char path[4096];
-    double *images = malloc(sizeof *images * CHECK_IMAGES * in->c * in->h * in->w);
+    const size_t size = (size_t)CHECK_IMAGES * in->c * in->h * in->w;
+    double *images = malloc(sizeof *images * (size + CHECK_IMAGES * (size_t)n->net->classes));
+    double *logits = images + size;
     if (!images)
         return kas_fail(KAS_NO_MEMORY, "export: no memory for %d images", CHECK_IMAGES);
     kas_export_check_images(n->net, CHECK_IMAGES, images);
@@ -148,10 +150,11 @@ static kas_status write_tensors(const kas_export_options *o)
     KAS_TRY_GOTO(o->weights ? kas_export_read_weights(o->weights, net)
                             : kas_export_init_weights(net, o->seed, CHECK_IMAGES, images),
                  out);
+    KAS_TRY_GOTO(kas_export_logits(net, CHECK_IMAGES, images, logits), out);
     KAS_TRY_GOTO(kas_export_path(o->dir, "weights.safetensors", path), out);
     KAS_TRY_GOTO(kas_export_write_weights(net, o->title, path), out);
     KAS_TRY_GOTO(kas_export_path(o->dir, "check.safetensors", path), out);
-    KAS_TRY_GOTO(kas_export_write_check(net, CHECK_IMAGES, images, path), out);
+    KAS_TRY_GOTO(kas_export_write_check(net, CHECK_IMAGES, images, logits, path), out);
 out:
     kas_ref_net_free(net);
     free(images);
@@ -174,6 +177,6 @@ kas_status kas_export(const kas_export_options *options)
 {
     KAS_TRY(kas_mkdirs(options->dir));
     KAS_TRY(check_places(options->dir));
-    KAS_TRY(write_texts(options));
-    return write_tensors(options);
+    KAS_TRY(write_tensors(options)); /* first: weights that are refused change no earlier export */
+    return write_texts(options);
 }

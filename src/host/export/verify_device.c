@@ -8,7 +8,6 @@
 #include "host/model/model.h"
 #include "host/model/safetensors.h"
 
-enum { MOST_BYTES = 1 << 30 };
 #define TOLERANCE 1e-3
 #define MOST_TOLERANCE 0.1
 #define ROUNDINGS 100 /* a layer rounds more than once, and there are many layers */
@@ -85,7 +84,7 @@ kas_status kas_export_verify_device(const kas_export_options *options, const cha
     *out = (kas_device_verified){KAS_VERIFY_SKIPPED, NAN, TOLERANCE};
     KAS_TRY(kas_export_path(options->dir, "check.safetensors", path));
     KAS_TRY(kas_export_path(options->dir, "weights.safetensors", weights));
-    KAS_TRY_GOTO(kas_safetensors_read(path, MOST_BYTES, &check), done);
+    KAS_TRY_GOTO(kas_safetensors_read(path, KAS_WEIGHTS_LIMIT, &check), done);
     const kas_named_tensor *sensitivity = kas_safetensors_find(&check, "sensitivity");
     out->tolerance = fmax(TOLERANCE, ROUNDINGS * kas_named_tensor_get(sensitivity, 0));
     if (!(out->tolerance <= MOST_TOLERANCE))

@@ -10,8 +10,6 @@
 #include "host/model/safetensors.h"
 #include "host/reference/net/net_replaced.h"
 
-enum { MOST_BYTES = 1 << 30 };
-
 static kas_status read_one(const char *path, const kas_safetensors *file, kas_ref_param *p)
 {
     const kas_named_tensor *t = kas_safetensors_find(file, p->name);
@@ -54,7 +52,7 @@ kas_status kas_export_read_weights(const char *path, kas_ref_net *net)
 {
     kas_safetensors file = {0};
     kas_status status = KAS_OK;
-    KAS_TRY(kas_safetensors_read(path, MOST_BYTES, &file));
+    KAS_TRY(kas_safetensors_read(path, KAS_WEIGHTS_LIMIT, &file));
     for (int i = 0; i < net->params; i++)
         KAS_TRY_GOTO(read_one(path, &file, &net->param[i]), out);
     for (int i = 0; i < file.count; i++)
@@ -146,7 +144,7 @@ void kas_export_check_images(const kas_net *net, int n, double *images)
         images[i] = (float)kas_rng_normal(&rng);
 }
 
-static kas_status finite_logits(kas_ref_net *net, int n, const double *images, double *logits)
+kas_status kas_export_logits(kas_ref_net *net, int n, const double *images, double *logits)
 {
     KAS_TRY(kas_ref_net_eval(net, n, images, logits));
     for (int i = 0; i < n * net->net->classes; i++)
@@ -193,17 +191,14 @@ static kas_status find_sensitivity(kas_ref_net *net, int n, const double *images
     return status;
 }
 
-kas_status kas_export_write_check(kas_ref_net *net, int n, const double *images, const char *path)
+kas_status kas_export_write_check(kas_ref_net *net, int n, const double *images,
+                                  const double *logits, const char *path)
 {
     const kas_layer *in = &net->net->layer[0];
-    uint64_t classes = (uint64_t)net->net->classes;
-    double sensitivity, *logits = malloc(sizeof *logits * (size_t)n * classes);
-    if (!logits)
-        return kas_fail(KAS_NO_MEMORY, "export: no memory for the logits");
-    kas_status status = KAS_OK;
-    KAS_TRY_GOTO(finite_logits(net, n, images, logits), out);
-    KAS_TRY_GOTO(find_sensitivity(net, n, images, logits, &sensitivity), out);
-    kas_named_tensor tensors[] = {
+    const uint64_t classes = (uint64_t)net->net->classes;
+    double sensitivity;
+    KAS_TRY(find_sensitivity(net, n, images, logits, &sensitivity));
+    const kas_named_tensor tensors[] = {
         {"images",
          KAS_SAFETENSORS_F64,
          4,
@@ -211,8 +206,5 @@ kas_status kas_export_write_check(kas_ref_net *net, int n, const double *images,
          images},
         {"logits", KAS_SAFETENSORS_F64, 2, {(uint64_t)n, classes}, logits},
         {"sensitivity", KAS_SAFETENSORS_F64, 1, {1}, &sensitivity}};
-    status = kas_safetensors_write(path, tensors, 3, NULL);
-out:
-    free(logits);
-    return status;
+    return kas_safetensors_write(path, tensors, 3, NULL);
 }

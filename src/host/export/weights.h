@@ -23,11 +23,16 @@ kas_status kas_export_write_weights(const kas_ref_net *net, const char *title, c
  * that to a network. */
 void kas_export_check_images(const kas_net *net, int n, double *images);
 
+/* Computes the images' logits [n][classes] in the reference. Fails with KAS_FAILURE when one is not
+ * finite. */
+kas_status kas_export_logits(kas_ref_net *net, int n, const double *images, double *logits);
+
 /* Writes check.safetensors: the images, their logits in the reference, in double, and "sensitivity"
  * [1]: how much the logits change, relative to the largest, when every image and every parameter
  * changes by at most half a unit in the last place of float32. Networks of unusual kernels can
- * amplify rounding greatly, and no float32 comparison can be tighter than that. Fails with
- * KAS_FAILURE when a logit is not finite. The function changes the network's parameters. */
-kas_status kas_export_write_check(kas_ref_net *net, int n, const double *images, const char *path);
+ * amplify rounding greatly, and no float32 comparison can be tighter than that. The function changes
+ * the network's parameters. */
+kas_status kas_export_write_check(kas_ref_net *net, int n, const double *images,
+                                  const double *logits, const char *path);
 
 #endif

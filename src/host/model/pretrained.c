@@ -217,7 +217,7 @@ kas_status kas_pretrained_gains(const char *path, kas_replacement *r)
 {
     kas_safetensors file;
     bool any = false;
-    KAS_TRY(kas_safetensors_read(path, (size_t)1 << 33, &file));
+    KAS_TRY(kas_safetensors_read(path, KAS_WEIGHTS_LIMIT, &file));
     float *gain = calloc((size_t)r->solution.targets + 1, sizeof *gain);
     kas_status status = gain ? match_gains(path, &file, r, gain, &any)
                              : kas_fail(KAS_NO_MEMORY, "%s: no memory for the gains", path);

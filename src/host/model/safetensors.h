@@ -18,6 +18,8 @@
 #include "host/core/status.h"
 
 enum { KAS_TENSOR_RANK = 8, KAS_TENSOR_NAME = 128 };
+/* The most bytes that a file of a network's weights may have. */
+#define KAS_WEIGHTS_LIMIT ((size_t)1 << 33)
 
 typedef enum kas_safetensors_dtype {
     KAS_SAFETENSORS_F32,

@@ -209,10 +209,8 @@ kas_status kas_keep_apply(const kas_keep *keep, const char *name, const kas_net 
     kas_predictor *predictor;
     if (!keep->machine)
         return KAS_OK;
-    if (keep->device && strcmp(keep->machine, "auto") == 0)
-        KAS_TRY(kas_machine_here(keep->device, keep->threads, &machine));
-    else
-        KAS_TRY(kas_machine_find(keep->machine, &machine));
+    KAS_TRY(kas_machine_find(keep->machine, keep->device ? keep->device : "auto", keep->threads,
+                             &machine));
     KAS_TRY(kas_predictor_create(&machine, net, keep->batch ? keep->batch : KAS_KEEP_BATCH,
                                  keep->precision, &predictor));
     kas_status status = kas_keep_slower(predictor, targets, count, budget, kernels);

@@ -273,11 +273,11 @@ static kas_status unknown(const char *spec)
     return status;
 }
 
-kas_status kas_machine_find(const char *spec, kas_machine *out)
+kas_status kas_machine_find(const char *spec, const char *device, int threads, kas_machine *out)
 {
     const kas_machine *m;
     if (strcmp(spec, "auto") == 0)
-        return kas_machine_here("auto", 0, out);
+        return kas_machine_here(device, threads, out);
     for (int i = 0; (m = kas_machine_builtin(i)); i++)
         if (strcmp(spec, m->name) == 0) {
             *out = *m;

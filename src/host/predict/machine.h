@@ -64,9 +64,10 @@ typedef struct kas_machine {
 const kas_field *kas_machine_fields(int *fitted, int *count);
 
 /* Finds a machine by what --machine takes: a built-in name ("h100"), the path of a machine file, or
- * "auto", this machine's CPU or first GPU. Fails with KAS_BAD_INPUT, which names the built-in ones,
- * or field, value and limits in a damaged file. */
-kas_status kas_machine_find(const char *spec, kas_machine *out);
+ * "auto", the device of this machine that kas_machine_here finds by `device` and `threads`. Fails
+ * with KAS_BAD_INPUT, which names the built-in ones, or field, value and limits in a damaged
+ * file. */
+kas_status kas_machine_find(const char *spec, const char *device, int threads, kas_machine *out);
 /* Finds the model of an open device: the calibrated one that is kept, else the built-in one of its
  * name, else one of its kind. */
 kas_status kas_machine_of(const kas_device_info *info, kas_machine *out);

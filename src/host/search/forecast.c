@@ -8,9 +8,8 @@
 kas_status kas_search_machine(const kas_search_options *options, const char *device,
                               kas_machine *out)
 {
-    if (*options->latency_on)
-        return kas_machine_find(options->latency_on, out);
-    return kas_machine_here(device, options->threads, out);
+    const char *spec = *options->latency_on ? options->latency_on : "auto";
+    return kas_machine_find(spec, device, options->threads, out);
 }
 
 kas_status kas_search_forecast_open(const kas_search_options *options, const kas_machine *machine,

@@ -1,3 +1,4 @@
+#include "host/model/safetensors.h"
 #include "host/search/session_files.h"
 
 #include <stdlib.h>

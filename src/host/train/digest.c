@@ -1,3 +1,4 @@
+#include "host/model/safetensors.h"
 #include "host/train/digest.h"
 
 #include <inttypes.h>

@@ -25,9 +25,6 @@
 
 typedef enum kas_verdict { KAS_CONTINUE, KAS_PRUNE, KAS_STOP } kas_verdict;
 
-/* The most bytes that a file of weights may have. */
-#define KAS_WEIGHTS_LIMIT ((size_t)1 << 33)
-
 typedef struct kas_train_options {
     const kas_net *net;
     const kas_dataset *dataset;

@@ -80,7 +80,7 @@ static void costs_of_layers_add_up(void **state)
     double plain[64], with[3 * 64], sum = 0, largest = 0;
     kas_option option[4 * 64];
     assert_true(targets < 63);
-    OK(kas_machine_find("cpu", &machine));
+    OK(kas_machine_find("cpu", "auto", 0, &machine));
     OK(kas_predictor_create(&machine, net, 32, KAS_PRECISION_FP32, &predictor));
     OK(kas_choices_predict(&choices, &machine, 32, KAS_CHOICES_PLAIN, plain));
     for (int t = 0; t <= targets; t++)

@@ -71,7 +71,7 @@ static void tables_have_the_sums(void **state)
 {
     (void)state;
     kas_machine machine;
-    OK(kas_machine_find("a100", &machine));
+    OK(kas_machine_find("a100", "auto", 0, &machine));
     const kas_bench_options o = {
         .classes = 10, .kernel = "kernels/conv.json", .machine = &machine, .batch = 2};
     lines l = {0};

@@ -34,7 +34,7 @@ static void cpu_convolutions(void **state)
                        .stride = 1,
                        .dilation = 2,
                        .pad_h = 6};
-    OK(kas_machine_find("cpu", &m));
+    OK(kas_machine_find("cpu", "auto", 0, &m));
     const double tall = part_of(&m, &d, KAS_BOUND_ARITHMETIC);
     d.c_out = 32; /* two multiply-adds for each broadcast, where there was one */
     assert_true(fabs(part_of(&m, &d, KAS_BOUND_ARITHMETIC) / tall - 1.5) < 1e-9);
@@ -68,7 +68,7 @@ static void cpu_lines(void **state)
                              .pad_w = 1,
                              .x_pitch = 16,
                              .y_pitch = 16};
-    OK(kas_machine_find("cpu", &m));
+    OK(kas_machine_find("cpu", "auto", 0, &m));
     if (!kas_lines_pay(&d, KAS_CONV_FORWARD)) {
         print_message("skipped: lines do not pay without AVX-512\n");
         return;
@@ -96,7 +96,7 @@ static void cpu_passes(void **state)
                                .kernel_h = 1,
                                .kernel_w = 1,
                                .stride = 1}};
-    OK(kas_machine_find("cpu", &m));
+    OK(kas_machine_find("cpu", "auto", 0, &m));
     const double held = kas_predict_pass(&m, &conv).part[KAS_BOUND_MEMORY];
     conv.activated = true;
     const double activated = kas_predict_pass(&m, &conv).part[KAS_BOUND_MEMORY];

@@ -26,7 +26,7 @@ static int begin(void **state)
     (void)state;
     OK(kas_net_build("resnet18:small=1", 16, 16, 3, 10, &net));
     OK(kas_net_targets(net, NULL, &target, &targets));
-    OK(kas_machine_find("cpu", &machine));
+    OK(kas_machine_find("cpu", "auto", 0, &machine));
     OK(kas_predictor_create(&machine, net, KAS_KEEP_BATCH, KAS_PRECISION_FP32, &predictor));
     return 0;
 }

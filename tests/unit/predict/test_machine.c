@@ -31,7 +31,7 @@ static void built_in_ones_parse(void **state)
     const kas_field *field = kas_machine_fields(&fitted, &fields);
     for (; kas_machine_builtin(machines); machines++) {
         kas_machine found, read;
-        OK(kas_machine_find(kas_machine_builtin(machines)->name, &found));
+        OK(kas_machine_find(kas_machine_builtin(machines)->name, "auto", 0, &found));
         OK(kas_machine_write(path, &found));
         OK(kas_machine_read(path, &read));
         assert_string_equal(read.name, found.name);
@@ -50,7 +50,7 @@ static void built_in_ones_parse(void **state)
 static void refuse(const char *spec, const char *words)
 {
     kas_machine m;
-    assert_int_equal(kas_machine_find(spec, &m), KAS_BAD_INPUT);
+    assert_int_equal(kas_machine_find(spec, "auto", 0, &m), KAS_BAD_INPUT);
     if (!strstr(kas_error(), words))
         fail_msg("\"%s\" is missing in: %s", words, kas_error());
 }

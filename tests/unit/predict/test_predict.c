@@ -112,7 +112,7 @@ static void more_work_takes_longer(void **state)
 static kas_bound bound_of(const char *machine, const kas_sweep *pass)
 {
     kas_machine m;
-    OK(kas_machine_find(machine, &m));
+    OK(kas_machine_find(machine, "auto", 0, &m));
     return kas_predict_pass(&m, pass).bound;
 }
 
@@ -147,7 +147,7 @@ static double predict_on(const char *machine, const kas_operation *op, double by
 {
     kas_machine m;
     const kas_sweep pass = {.bytes = bytes, .kernel = op};
-    OK(kas_machine_find(machine, &m));
+    OK(kas_machine_find(machine, "auto", 0, &m));
     return kas_predict_pass(&m, &pass).seconds;
 }
 
@@ -175,7 +175,7 @@ static void as_read_from_machine_code(void **state)
                                .effort = {.lanes = 64, .rounds = 3136, .fetched = 5.22e7}};
     const kas_sweep combine = {.bytes = 2.6e5, .rounds = 64};
     kas_machine m;
-    OK(kas_machine_find("h100", &m));
+    OK(kas_machine_find("h100", "auto", 0, &m));
     within("total of partial sums", predict_on("h100", &total, total.bytes), 0.3e-3, 0.45e-3);
     within("sum over one variable", predict_on("h100", &sum, sum.bytes), 0.8e-3, 0.8e-3);
     within("batch norm combine", kas_predict_pass(&m, &combine).seconds, 8e-6, 11e-6);
@@ -227,7 +227,7 @@ static void convolutions(void **state)
                                .stride = 1,
                                .pad_h = 1,
                                .pad_w = 1}};
-    OK(kas_machine_find("h100", &m));
+    OK(kas_machine_find("h100", "auto", 0, &m));
     const double fp32 = kas_predict_pass(&m, &pass).part[KAS_BOUND_ARITHMETIC];
     pass.conv.tf32 = true;
     const double tf32 = kas_predict_pass(&m, &pass).part[KAS_BOUND_ARITHMETIC];
@@ -257,7 +257,7 @@ static void products(void **state)
                                .kernel_h = 1,
                                .kernel_w = 1,
                                .stride = 1}};
-    OK(kas_machine_find("h100", &m));
+    OK(kas_machine_find("h100", "auto", 0, &m));
     const double one = kas_predict_pass(&m, &pass).part[KAS_BOUND_ARITHMETIC];
     pass.conv.groups = 16;
     pass.conv.c_in *= 16;

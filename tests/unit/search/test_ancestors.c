@@ -35,7 +35,7 @@ static void open_world(world *w, double latency)
     w->options.population = 10;
     w->options.latency = latency;
     w->options.known = true;
-    OK(kas_machine_find("cpu", &machine));
+    OK(kas_machine_find("cpu", "auto", 0, &machine));
     OK(kas_search_forecast_open(&w->options, &machine, w->problem.net, &w->forecast));
     w->forecast.limit = latency; /* without the margin */
 }

@@ -124,7 +124,7 @@ static void takes_the_fastest_legal(void **state)
     o.latency = 0;
     snprintf(o.legality, sizeof o.legality, "fisher:0.25");
     open_problem(&p);
-    OK(kas_machine_find("h100", &machine));
+    OK(kas_machine_find("h100", "auto", 0, &machine));
     OK(kas_predictor_create(&machine, p.net, KAS_LATENCY_BATCH, KAS_PRECISION_FP32, &predictor));
     kas_untrained_options search = search_of(&o, &p, &machine);
     OK(kas_untrained_search(&search, &u));
@@ -161,7 +161,7 @@ static void keeps_the_budget(void **state)
     kas_machine machine;
     kas_untrained u;
     open_problem(&p);
-    OK(kas_machine_find("h100", &machine));
+    OK(kas_machine_find("h100", "auto", 0, &machine));
     kas_untrained_options search = search_of(&o, &p, &machine);
     search.configurations = 6;
     o.flops = 0.6;
@@ -229,7 +229,7 @@ static void bad_images(void **state)
     kas_untrained u;
     kas_prefilter *prefilter;
     snprintf(o.prefilter, sizeof o.prefilter, "naswot:2");
-    OK(kas_machine_find("h100", &machine));
+    OK(kas_machine_find("h100", "auto", 0, &machine));
     for (int constant = 0; constant < 2; constant++) {
         open_problem(&p);
         if (constant)

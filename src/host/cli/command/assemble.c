@@ -14,6 +14,7 @@
 #include "host/core/log.h"
 #include "host/core/sha256.h"
 #include "host/model/pretrained.h"
+#include "host/model/safetensors.h"
 #include "host/strategy/from.h"
 #include "host/study/code_version.h"
 
@@ -334,7 +335,8 @@ static kas_status open_all(kas_assemble *a)
     KAS_TRY(take_kernels(a));
     if (a->init)
         KAS_TRY(kas_pretrained_check(a->init, a->data.net, NULL, false));
-    KAS_TRY(kas_machine_find(a->machine_name ? a->machine_name : "auto", &a->machine));
+    KAS_TRY(kas_machine_find(a->machine_name ? a->machine_name : "auto", a->device_name,
+                             a->common.threads, &a->machine));
     KAS_TRY(describe_setting(a));
     if (a->strategy == KAS_ASSEMBLE_BLOCKSWAP || a->loss == KAS_ASSEMBLE_FISHER)
         KAS_TRY(kas_minibatches_draw(a->data.dataset, FISHER_BATCH, a->seed, a->minibatch));

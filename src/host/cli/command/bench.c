@@ -182,7 +182,7 @@ static kas_status run(int argc, char **argv)
     if (o.machine_name) {
         if (o.suites != 1 || o.suite[0] != kas_bench_find("predicted"))
             return kas_fail(KAS_USAGE, "--machine is an option of the suite predicted only");
-        KAS_TRY(kas_machine_find(o.machine_name, &o.machine));
+        KAS_TRY(kas_machine_find(o.machine_name, o.bench.device, o.common.threads, &o.machine));
         o.bench.machine = &o.machine;
     }
     if (o.bench.dry_run && o.bench.kernel)

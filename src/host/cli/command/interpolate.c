@@ -342,7 +342,7 @@ static kas_status run_all(session *s)
     kas_machine machine;
     if (s->o->picture)
         KAS_TRY(kas_file_check_writable(s->o->picture));
-    KAS_TRY(kas_machine_find(s->o->machine, &machine));
+    KAS_TRY(kas_machine_find(s->o->machine, "auto", s->o->common.threads, &machine));
     KAS_TRY(kas_cli_net_targets(&s->o->net, &s->net, &s->target, &s->targets));
     KAS_TRY(
         kas_predictor_create(&machine, s->net, KAS_KEEP_BATCH, KAS_PRECISION_FP32, &s->predictor));

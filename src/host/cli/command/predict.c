@@ -332,7 +332,7 @@ static kas_status run(int argc, char **argv)
     o.net.keep.batch = o.batch;
     o.net.keep.precision = (kas_precision)o.precision;
     session s = {.o = &o};
-    kas_status status = kas_machine_find(o.machine, &s.machine);
+    kas_status status = kas_machine_find(o.machine, "auto", o.common.threads, &s.machine);
     if (status == KAS_OK)
         status = kas_cli_net_targets(&o.net, &s.net, &s.target, &s.targets);
     if (status == KAS_OK)

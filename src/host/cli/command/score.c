@@ -437,7 +437,7 @@ static kas_status open_predictor(session *s)
     kas_machine machine;
     if (!s->o->asked[KAS_SCORE_LATENCY])
         return KAS_OK;
-    KAS_TRY(kas_machine_find(s->o->machine, &machine));
+    KAS_TRY(kas_machine_find(s->o->machine, "auto", s->o->common.threads, &machine));
     return kas_predictor_create(&machine, s->net, KAS_LATENCY_BATCH, KAS_PRECISION_FP32,
                                 &s->predictor);
 }
