@@ -207,7 +207,7 @@ static kas_status start_or_resume(run *r)
     const char *const outputs[] = {o->checkpoint, o->weights_out};
     for (int i = 0; i < 2 && kas_group_rank(o->group) == 0; i++)
         if (outputs[i])
-            kas_file_remove_unfinished(outputs[i]);
+            kas_file_remove_unfinished(outputs[i], 0);
     if (o->checkpoint && kas_file_exists(o->checkpoint)) {
         kas_checkpoint c;
         KAS_TRY(kas_checkpoint_read(o->checkpoint, r->digest, &c));

@@ -262,14 +262,14 @@ static void unfinished_files_are_removed(void **state)
         snprintf(link, sizeof link, "%s/link", folder);
         if (by_link)
             assert_int_equal(symlink("ckpt", link), 0);
-        kas_file_remove_unfinished(by_link ? link : path);
+        kas_file_remove_unfinished(by_link ? link : path, 0);
         for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
             snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
             if (kas_file_exists(path) != files[i].stays)
                 fail_msg("%s %s", files[i].name, files[i].stays ? "is gone" : "is still there");
         }
     }
-    kas_file_remove_unfinished("/nonexistent/x");
+    kas_file_remove_unfinished("/nonexistent/x", 0);
     assert_int_equal(kas_remove_tree(folder), KAS_OK);
 }
 

@@ -6,12 +6,14 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <hdf5.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "host/core/file/files.h"
@@ -390,7 +392,18 @@ static void writes_what_it_reads(void **state)
     (void)state;
     kas_dataset *d = filled(20, 5), *back = NULL;
     assert_int_equal(kas_dataset_name_class(d, 2, "two \"words\""), KAS_OK);
+    char killed[4200], running[4200]; /* what two other writers have left or are writing */
+    snprintf(killed, sizeof killed, "%s.unfinished-Ab12Cd", file_path);
+    snprintf(running, sizeof running, "%s.unfinished-Ef34Gh", file_path);
+    assert_int_equal(kas_file_write_atomic(killed, "half", 4), KAS_OK);
+    assert_int_equal(kas_file_write_atomic(running, "half", 4), KAS_OK);
+    const struct timespec hours_ago[2] = {{.tv_sec = time(NULL) - 7200},
+                                          {.tv_sec = time(NULL) - 7200}};
+    assert_int_equal(utimensat(AT_FDCWD, killed, hours_ago, 0), 0);
     assert_int_equal(kas_dataset_write(file_path, d), KAS_OK);
+    assert_false(kas_file_exists(killed));
+    assert_true(kas_file_exists(running));
+    assert_int_equal(unlink(running), 0);
     assert_int_equal(kas_dataset_open(file_path, &back), KAS_OK);
     assert_string_equal(back->digest, d->digest);
     assert_string_equal(back->class_name[2], "two \"words\"");

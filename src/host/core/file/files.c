@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "host/core/file/target.h"
@@ -101,7 +102,14 @@ kas_status kas_file_begin(const char *path, kas_file_place *place, int *fd)
     return status;
 }
 
-void kas_file_remove_unfinished(const char *path)
+static bool is_idle(int folder, const char *name, int seconds)
+{
+    struct stat st;
+    return seconds == 0 || (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+                            time(NULL) - st.st_mtime > seconds);
+}
+
+void kas_file_remove_unfinished(const char *path, int idle)
 {
     char target[PATH_MAX], folder[PATH_MAX], begin[PATH_MAX + 16];
     if (kas_file_target(path, target) != KAS_OK) /* the next write says so */
@@ -112,7 +120,8 @@ void kas_file_remove_unfinished(const char *path)
     DIR *directory = opendir(dirname(folder));
     const size_t length = strlen(begin);
     for (struct dirent *entry; directory && (entry = readdir(directory));)
-        if (strncmp(entry->d_name, begin, length) == 0 && strlen(entry->d_name) == length + 6)
+        if (strncmp(entry->d_name, begin, length) == 0 && strlen(entry->d_name) == length + 6 &&
+            is_idle(dirfd(directory), entry->d_name, idle))
             unlinkat(dirfd(directory), entry->d_name, 0);
     if (directory)
         closedir(directory);

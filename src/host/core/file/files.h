@@ -24,9 +24,9 @@ kas_status kas_file_digest(const char *path, size_t limit, char hex[65]);
 kas_status kas_file_write_atomic(const char *path, const void *data, size_t size);
 /* The name of a temporary file ends with this and six letters and digits. */
 #define KAS_FILE_UNFINISHED ".unfinished-"
-/* Removes the temporary files of writes of `path` whose process was killed. Nobody may be writing `path`
- * meanwhile. */
-void kas_file_remove_unfinished(const char *path);
+/* Removes the temporary files of `path` that nobody has written to for `idle` seconds: their processes were killed. With
+ * 0, nobody may be writing `path` meanwhile. */
+void kas_file_remove_unfinished(const char *path, int idle);
 /* Does the same as kas_file_write_atomic, but only where there is no such file yet; otherwise *existed is set to true and
  * nothing is written. When several processes write at once, exactly one succeeds. (On a file system
  * without hard links, the last one does.) */

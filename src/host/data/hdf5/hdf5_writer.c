@@ -9,6 +9,8 @@
 
 /* Level 1: higher levels shrink photographs hardly more and take several times as long. */
 enum { GZIP_LEVEL = 1 };
+/* An import that has written nothing for so many seconds was killed. */
+enum { KILLED = 3600 };
 
 /* To be called before any other function of the library, each of which forgets the reason. */
 static kas_status fail_write(const kas_hdf5_writer *w, const char *object)
@@ -46,6 +48,7 @@ kas_status kas_hdf5_begin(kas_hdf5_writer *w, const char *path, bool large_attri
     int fd;
     begin_library();
     *w = (kas_hdf5_writer){.path = path, .file = -1};
+    kas_file_remove_unfinished(path, KILLED);
     KAS_TRY(kas_file_begin(path, &w->place, &fd));
     close(fd);
     const hid_t access = access_for(large_attributes);
