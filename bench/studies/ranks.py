@@ -54,7 +54,7 @@ def predicted_ratios(paths):
     take has none."""
     ratios = {}
     for path in paths:
-        code, lines, _ = kas("predict", path, "--net", NET, "--input", f"3x{SIDE}x{SIDE}", "--json")
+        code, lines, _ = kas("predict", path, "--net", NET, "--input", f"3x{SIDE}x{SIDE}", "--machine", "cpu", "--json")
         if code == 0:
             ratios[path] = lines[-1]["ratio_to_unmodified"]
     return ratios
@@ -69,8 +69,9 @@ def draw(args, space):
     return sorted(glob.glob(os.path.join(folder, "*.json")))
 
 
-def choose(args):
-    """The kernels in their order, kept in WORK/kernels.json: the unmodified network, the known ones, the drawn ones."""
+def choose(args, begun):
+    """The kernels in their order, kept in WORK/kernels.json: the unmodified network, the known ones, the drawn ones. Of each kind
+    those whose names are in `begun` come first."""
     kept = os.path.join(args.work, "kernels.json")
     if os.path.exists(kept):
         with open(kept) as file:
@@ -80,9 +81,10 @@ def choose(args):
     for kind, paths, most in (("known", sorted(glob.glob(os.path.join(ROOT, "kernels", "*.json"))), 99),
                               ("canvas", draw(args, "canvas"), args.canvas), ("nas-pte", draw(args, "nas-pte"), args.nas_pte)):
         ratios = predicted_ratios(paths)
-        taken = [path for path in paths if path in ratios and (kind == "known" or ratios[path] <= SLOWEST)][:most]
+        taken = [path for path in paths if path in ratios and (kind == "known" or ratios[path] <= SLOWEST)]
         order.shuffle(taken)
-        chosen += [{"kernel": path, "kind": kind, "predicted": ratios[path]} for path in taken]
+        taken.sort(key=lambda path: kernel_name({"kernel": path}) not in begun)
+        chosen += [{"kernel": path, "kind": kind, "predicted": ratios[path]} for path in taken[:most]]
     with open(kept, "w") as file:
         json.dump(chosen, file, indent=1)
     return chosen
@@ -139,13 +141,15 @@ def kernel_name(kernel):
 
 def part(args):
     deadline = time.monotonic() + 60 * args.minutes
-    kernels = choose(args)
     done = {(run["kernel"], run["setting"]) for run in known_runs(args.runs)}
+    if not os.path.exists(baseline(args)):
+        done.discard(("unmodified", "long"))  # whose weights others begin with
+    kernels = choose(args, {kernel for kernel, _ in done})
     todo = [(kernel, setting) for kernel in kernels for setting in SETTINGS
             if (kernel_name(kernel), setting) not in done and (kernel["kernel"] or setting in ("long", "5000-8"))]
     for images in {SETTINGS[setting][0] for _, setting in todo}:
         dataset(args, images)
-    first = [job for job in todo if job[0]["kernel"] is None and job[1] == "long"]  # others begin with its weights
+    first = [job for job in todo if job[0]["kernel"] is None and job[1] == "long"]
     ran = 0
     for jobs in (first, [job for job in todo if job not in first]):
         ran += run_part(jobs, lambda job: [verdict(args, *job)], args.runs, deadline, args.jobs)

@@ -69,17 +69,25 @@ def take(drawn, group, wanted, allowed):
     taken = []
     while fit and len(taken) < wanted:
         some, fit = fit[:100], fit[100:]
-        lines = must("predict", *some, "--net", ranks.NET, "--input", f"3x{ranks.SIDE}x{ranks.SIDE}", "--json", "--quiet")
+        lines = must("predict", *some, "--net", ranks.NET, "--input", f"3x{ranks.SIDE}x{ranks.SIDE}", "--machine", "cpu", "--json", "--quiet")
         fast = {line["file"] for line in lines if line["ratio_to_unmodified"] <= SLOWEST}
         taken += [{"kernel": path, "group": group} for path in some if path in fast]
     return taken[:wanted]
 
 
-def choose_kernels(args):
-    bucket = take(draw(args, "canvas", 1, BUCKET[1], 10 * args.count), "bucket", args.count, lambda flops: flops >= BUCKET[0])
-    rest = [{"kernel": path, "group": "rest"} for path in ranks.predicted_ratios(sorted(glob.glob(os.path.join(ROOT, "kernels", "*.json"))))]
-    rest += take(draw(args, "canvas", 2, BUCKET[0], 4 * args.rest), "rest", args.rest, lambda flops: flops < BUCKET[0])
-    rest += take(draw(args, "nas-pte", 3, 0.9, 4 * args.rest), "rest", args.rest, lambda flops: True)
+def choose_kernels(args, runs):
+    """Those that were scored, in their order; of a new study, what is drawn."""
+    known = sorted(glob.glob(os.path.join(ROOT, "kernels", "*.json")))
+    several, small, transformed = (draw(args, "canvas", 1, BUCKET[1], 10 * args.count), draw(args, "canvas", 2, BUCKET[0], 4 * args.rest),
+                                   draw(args, "nas-pte", 3, 0.9, 4 * args.rest))
+    scored_before = [run for run in runs if run["setting"] == "score" and run["group"] in ("bucket", "rest")]
+    if scored_before:
+        files = {name_of({"kernel": path}): path for path in known + [path for path, _ in several + small + transformed]}
+        return [{"kernel": files[run["kernel"]], "group": run["group"]} for run in scored_before]
+    bucket = take(several, "bucket", args.count, lambda flops: flops >= BUCKET[0])
+    rest = [{"kernel": path, "group": "rest"} for path in ranks.predicted_ratios(known)]
+    rest += take(small, "rest", args.rest, lambda flops: flops < BUCKET[0])
+    rest += take(transformed, "rest", args.rest, lambda flops: True)
     order = random.Random(1)
     order.shuffle(rest)
     for i in range(len(rest)):  # between the others, so that a part has some of each
@@ -104,7 +112,7 @@ def structure(cell, zeros=False):
     return nodes[3]
 
 
-def choose_cells(args):
+def choose_cells(args, _):
     """Cells in random order, of which no two compute the same and all have a path from input to result."""
     seen, taken = {"#"}, []
     for cell in random.Random(1).sample(range(CELLS), CELLS):
@@ -114,11 +122,11 @@ def choose_cells(args):
     return taken
 
 
-def choose(args):
+def choose(args, runs):
     """The kernels or cells in their order, kept in WORK."""
     kept = os.path.join(args.work, f"{args.of}.json")
     if not os.path.exists(kept):
-        chosen = (choose_kernels if args.of == "kernels" else choose_cells)(args)
+        chosen = (choose_kernels if args.of == "kernels" else choose_cells)(args, runs)
         with open(kept, "w") as file:
             json.dump(chosen, file, indent=1)
     with open(kept) as file:
@@ -188,9 +196,9 @@ def part(args):
     deadline = time.monotonic() + 60 * args.minutes
     os.makedirs(args.work, exist_ok=True)
     ranks.dataset(args, args.images)
-    subjects = choose(args)
-    path = args.runs[0]
     runs = known_runs(*args.runs)
+    subjects = choose(args, runs)
+    path = args.runs[0]
     if args.of == "kernels" and not any(run["setting"] == "score" and run["group"] == "bucket" for run in runs):
         unmodified = {"kernel": None, "group": "unmodified"}
         run_part([None], lambda _: scored(args, [unmodified, *subjects], ranks.NET, [subject["kernel"] for subject in subjects]), path, deadline, 1)
