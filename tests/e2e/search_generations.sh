@@ -70,11 +70,14 @@ expect 6 'allow a larger --latency' "${open_ended[@]}" --ancestors 30 --latency 
 rm -rf "$dir/x"
 "${open_ended[@]}" --ancestors 100000 --study "$dir/x" >/dev/null 2>"$dir/err" &
 pid=$! rc=0
-await "the study's folder" test -e "$dir/x/logs" # then the ancestors evolve
+await "scores of ancestors" test -s "$dir/x/ancestors.scores"
 kill -TERM $pid
 wait $pid || rc=$?
-[ $rc = 75 ] && grep -q 'stopped before the search began' "$dir/err" || { cat "$dir/err"; fail "exit code $rc of a search that was stopped early"; }
+[ $rc = 75 ] && grep -q 'stopped before the first training' "$dir/err" || { cat "$dir/err"; fail "exit code $rc of a search that was stopped early"; }
 [ ! -e "$dir/x/study.db" ] || fail "a search that was stopped early left a study"
+scored=$(wc -l <"$dir/x/ancestors.scores")
+expect 75 'stopped before' "${open_ended[@]}" --ancestors 100000 --until 1000000000 --study "$dir/x"
+[ "$(wc -l <"$dir/x/ancestors.scores")" = "$scored" ] || fail "a search that goes on has lost the scores of its ancestors"
 # One that died when it had made the store, and had not begun the study yet: the same command begins it, with all that it has.
 if command -v sqlite3 >/dev/null; then
     begun=("${open_ended[@]}" --ancestors 30 --study "$dir/begun")
@@ -87,7 +90,7 @@ if command -v sqlite3 >/dev/null; then
 else
     skip_part "there is no sqlite3 to take a study out of its store"
 fi
-expect 75 'stopped before' "${open_ended[@]}" --ancestors 100000 --until 1000000000 --study "$dir/x"
+[ ! -e "$dir/begun/ancestors.scores" ] || fail "scores are left where the ancestors are known"
 rm -rf "$dir/x"
 expect 0 sampled "${open_ended[@]}" --study "$dir/x" --rungs 2 --asynchronous --dry-run
 expect 0 '' "${open_ended[@]}" --study "$dir/x" --space nas-pte --flops 1 --params 2 --dry-run

@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "host/core/clock.h"
 #include "host/report/line.h"
 #include "host/study/study_dir.h"
 
@@ -53,18 +54,38 @@ static void describe(const kas_event *e, kas_buf *out)
         kas_buf_printf(out, ", %s left", kas_human_duration(e->eta, text));
 }
 
-static void draw(kas_progress *p, const kas_event *e)
+static void draw(kas_progress *p, const char *line)
 {
-    kas_buf line = {0};
-    describe(e, &line);
+    const double now = kas_monotonic();
     if (p->terminal) {
-        fprintf(stderr, "\r%.*s\033[K", width(), kas_buf_text(&line));
+        fprintf(stderr, "\r%.*s\033[K", width(), line);
         p->drawn = true;
-    } else if (e->elapsed - p->last_line >= 60) {
-        p->last_line = e->elapsed;
-        fprintf(stderr, "%s\n", kas_buf_text(&line));
+    } else if (now - p->last_line >= 60) {
+        p->last_line = now;
+        fprintf(stderr, "%s\n", line);
     }
     fflush(stderr);
+}
+
+void kas_progress_ancestors(void *context, int scored, int wanted, double best)
+{
+    kas_progress *p = context;
+    kas_buf line = {0};
+    char text[32];
+    const double now = kas_monotonic();
+    if (p->quiet)
+        return;
+    if (p->began == 0) {
+        p->began = now;
+        p->first = scored;
+    }
+    kas_buf_printf(&line, "%d/%d ancestors scored, best %.0f%% of the variance", scored, wanted,
+                   100 * best);
+    if (scored > p->first)
+        kas_buf_printf(
+            &line, ", %s left",
+            kas_human_duration((now - p->began) / (scored - p->first) * (wanted - scored), text));
+    draw(p, kas_buf_text(&line));
     kas_buf_free(&line);
 }
 
@@ -122,9 +143,13 @@ void kas_progress_event(void *context, const kas_event *e)
         break;
     case KAS_EVENT_STARTED:
         break;
-    case KAS_EVENT_TICK:
-        draw(p, e);
+    case KAS_EVENT_TICK: {
+        kas_buf line = {0};
+        describe(e, &line);
+        draw(p, kas_buf_text(&line));
+        kas_buf_free(&line);
         break;
+    }
     }
     fflush(stderr);
 }

@@ -231,24 +231,30 @@ kas_status kas_search_run(kas_session *s, const kas_cli_common *common)
 
 /* Opens the study, or begins it. While ancestors evolve a signal ends the search; afterwards the
  * supervisor takes signals. */
-static kas_status begin(const kas_session_request *asked, kas_session *session)
+static kas_status begin(const kas_session_request *asked, bool quiet, kas_session *session)
 {
     kas_session_request request = *asked;
+    kas_progress progress = kas_progress_make(quiet);
     request.interrupted = kas_interrupted;
+    request.progress = kas_progress_ancestors;
+    request.context = &progress;
     kas_interrupt_watch();
     kas_interrupt_at(request.until);
     const kas_status status = kas_session_begin(&request, false, session);
     kas_interrupt_end();
+    kas_progress_end(&progress);
     if (status != KAS_INTERRUPTED && (status != KAS_OK || !kas_interrupted()))
         return status;
-    fprintf(stderr, "stopped before the search began; the same command goes on\n");
+    fprintf(
+        stderr,
+        "stopped before the first training; everything is saved, and the same command goes on\n");
     return kas_interrupt_status();
 }
 
 kas_status kas_search_once(const kas_session_request *request, const kas_cli_common *common)
 {
     kas_session session;
-    kas_status status = begin(request, &session);
+    kas_status status = begin(request, common->quiet, &session);
     if (status == KAS_OK)
         status = kas_search_run(&session, common);
     kas_session_close(&session);

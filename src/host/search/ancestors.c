@@ -9,6 +9,7 @@
 #include "host/core/log.h"
 #include "host/core/thread.h"
 #include "host/leaderboard/objective.h"
+#include "host/search/kept_scores.h"
 #include "host/space/evolve/evolve.h"
 #include "host/space/name_set.h"
 #include "host/space/sample/sampler.h"
@@ -55,6 +56,8 @@ typedef struct evolution {
     kas_score_setup setup;
     kas_minibatch minibatch[KAS_SCORE_MINIBATCHES];
     kas_score_memory memory[KAS_THREADS_MOST];
+    const kas_ancestors_run *run;
+    kas_kept_scores kept;
     int threads;
     kas_sample_options sample;
     kas_sampler *sampler;
@@ -64,10 +67,9 @@ typedef struct evolution {
     int firsts, next;             /* next: the first that is not in the brood yet */
     ancestor *list;               /* [count], the best first; behind them the brood */
     int count, brood, room, most; /* most: kernels of generation 0, unless more are kept anyway */
-    bool (*interrupted)(void);
-    int scored, slow;    /* new ones that were scored; those that were too slow */
-    int tries, unscored; /* in a row */
-    int draws;           /* of the sampler in a row, without a kernel */
+    int scored, slow;             /* new ones that were scored; those that were too slow */
+    int tries, unscored;          /* in a row */
+    int draws;                    /* of the sampler in a row, without a kernel */
     uint64_t key;
 } evolution;
 
@@ -204,7 +206,7 @@ static kas_status make_brood(evolution *e)
     const int size = wanted < BROOD && e->next == e->firsts ? wanted : BROOD;
     for (; e->brood < size && e->tries < MOST_TRIES; e->tries++) {
         const bool draw = e->scored < e->options->ancestors / DRAWN || e->count == 0;
-        if (e->interrupted && e->interrupted())
+        if (e->run->interrupted && e->run->interrupted())
             return kas_fail(KAS_INTERRUPTED, "interrupted");
         if (e->next < e->firsts)
             KAS_TRY(add_first(e, &e->first[e->next++]));
@@ -230,9 +232,13 @@ static kas_status judge(void *context, int thread, int item)
 {
     evolution *e = context;
     ancestor *a = &e->list[e->count + item];
+    const kas_kept_score *kept = kas_kept_scores_find(&e->kept, a->name);
     kas_scored scored;
     double seconds;
-    a->ratio = a->score = NAN;
+    a->ratio = kept ? kept->latency : NAN;
+    a->score = kept ? kept->score : NAN;
+    if (kept)
+        return KAS_OK;
     kas_status status = kas_predict_candidate(e->forecast->predictor, &a->replacement, &seconds);
     if (status != KAS_OK)
         return allow(status);
@@ -309,6 +315,7 @@ static void admit_brood(evolution *e)
         ancestor *a = &brood[i];
         kas_replacement_free(&a->replacement);
         a->replacement = (kas_replacement){0};
+        kas_kept_scores_add(&e->kept, a->name, a->ratio, a->score);
         if (isfinite(a->score)) {
             e->scored += is_new(a);
             e->unscored = 0;
@@ -416,6 +423,9 @@ static kas_status evolve(evolution *e)
         KAS_TRY(make_brood(e));
         KAS_TRY(kas_thread_each(e->threads, e->brood, judge, e));
         admit_brood(e);
+        KAS_TRY(kas_kept_scores_save(&e->kept));
+        if (e->run->progress)
+            e->run->progress(e->run->context, e->scored, e->options->ancestors, best_score(e));
         KAS_TRY(sort(e));
         trim(e, e->most > POOL ? e->most : POOL);
     }
@@ -463,7 +473,8 @@ static kas_status begin(evolution *e, const char *from)
     e->sample = o->sample;
     e->sample.seed = o->seed;
     e->sample.budget = kas_search_budget(o);
-    e->threads = kas_thread_count(e->threads, BROOD);
+    e->threads = kas_thread_count(e->run->threads, BROOD);
+    KAS_TRY(kas_kept_scores_open(e->run->kept, e->run->digest, &e->kept));
     KAS_TRY(kas_search_forecast_ask(e->forecast, o, &e->ask));
     KAS_TRY(kas_minibatches_draw(p->dataset, KAS_LEGALITY_BATCH, o->seed, e->minibatch));
     e->setup = (kas_score_setup){.net = p->net,
@@ -487,6 +498,7 @@ static void end(evolution *e)
     for (int i = 0; i < e->count + e->brood; i++)
         clear(&e->list[i]);
     free(e->list);
+    kas_kept_scores_free(&e->kept);
     kas_first_free(e->first, e->firsts);
     kas_name_set_free(&e->names);
     kas_children_free(e->children);
@@ -499,18 +511,14 @@ static void end(evolution *e)
 }
 
 kas_status kas_ancestors_evolve(const kas_search_options *options, const kas_problem *problem,
-                                kas_search_forecast *forecast, const char *from, int threads,
-                                bool (*interrupted)(void), kas_buf *out)
+                                kas_search_forecast *forecast, const char *from,
+                                const kas_ancestors_run *run, kas_buf *out)
 {
     const double began = kas_monotonic(), processor = kas_processor_seconds();
     evolution *e = calloc(1, sizeof *e);
     if (!e)
         return kas_fail(KAS_NO_MEMORY, "ancestors: out of memory");
-    *e = (evolution){.options = options,
-                     .problem = problem,
-                     .forecast = forecast,
-                     .threads = threads,
-                     .interrupted = interrupted};
+    *e = (evolution){.options = options, .problem = problem, .forecast = forecast, .run = run};
     kas_status status = begin(e, from);
     if (status == KAS_OK)
         status = evolve(e);

@@ -20,16 +20,27 @@
 #include "host/study/problem.h"
 
 #define KAS_STUDY_ANCESTORS "ancestors.json"
+#define KAS_STUDY_SCORES "ancestors.scores" /* while they evolve: kept_scores.h */
 
-/* Evolves options->ancestors kernels on `threads` threads (0: all cores), and appends generation 0 as
- * a text of the form of strategy/from.h, where the name of a kernel is its origin: all of --from that
- * have a score, the known ones that give a tenth of the convolutions' variance, and of the new ones
- * the best, so many that it is a population (KAS_FROM_KERNELS at most), but at least half of one. What
- * imitates best comes first. `from` is the text of STUDY/from.json, or "". Says in one line what was
- * done. `interrupted` is asked before every attempt; NULL: never. KAS_INTERRUPTED when it said yes,
- * KAS_NOTHING_VALID when no kernel is left; then `out` is as before. */
+/* How the kernels evolve, which changes nothing of the result. */
+typedef struct kas_ancestors_run {
+    int threads; /* 0: all cores */
+    const char *
+        kept; /* file of the scores that are known already and of those that are found (kept_scores.h); NULL: none */
+    const char *digest;        /* of what determines the scores */
+    bool (*interrupted)(void); /* asked before every attempt; NULL: never */
+    /* Told after every brood how many of how many are scored and which share of the variance the best gives; NULL: nobody. */
+    void (*progress)(void *context, int scored, int wanted, double best);
+    void *context;
+} kas_ancestors_run;
+
+/* Evolves options->ancestors kernels, and appends generation 0 as a text of the form of strategy/from.h, where the name of a kernel
+ * is its origin: all of --from that have a score, the known ones that give a tenth of the convolutions' variance, and of the new
+ * ones the best, so many that it is a population (KAS_FROM_KERNELS at most), but at least half of one. What imitates best comes
+ * first. `from` is the text of STUDY/from.json, or "". Says in one line what was done. KAS_INTERRUPTED when run->interrupted said
+ * yes, KAS_NOTHING_VALID when no kernel is left; then `out` is as before. */
 kas_status kas_ancestors_evolve(const kas_search_options *options, const kas_problem *problem,
-                                kas_search_forecast *forecast, const char *from, int threads,
-                                bool (*interrupted)(void), kas_buf *out);
+                                kas_search_forecast *forecast, const char *from,
+                                const kas_ancestors_run *run, kas_buf *out);
 
 #endif

@@ -321,8 +321,8 @@ static kas_status open_store(kas_session *s, const kas_search_options *asked,
     kas_study study;
     KAS_TRY(kas_study_dir_make(s->study));
     KAS_TRY(kas_session_pin_plans(s));
-    KAS_TRY(kas_session_pin_files(request, machine, s));
     KAS_TRY(kas_code_version(s->code_version));
+    KAS_TRY(kas_session_pin_files(request, machine, s));
     KAS_TRY(describe(s, &study));
     kas_status status = kas_store_begin_study(s->store, &study, &s->created);
     kas_study_clear(&study);

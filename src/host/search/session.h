@@ -30,12 +30,14 @@ typedef struct kas_session_request {
     bool may_grow;             /* the study may get more candidates, if the options ask for more
                                   than it has */
     int threads;               /* of all workers together; 0 = all cores */
-    bool (*interrupted)(void); /* asked while ancestors evolve, before there is a study; NULL: no */
-    const char *device;        /* see kas_devices_find; NULL: the study's */
-    int workers;               /* 0 = one a GPU, or one */
-    int pack;                  /* candidates at once in a worker; 0 = 1 on the CPU, and on a GPU
+    bool (*interrupted)(void); /* see kas_ancestors_run, as are the next two */
+    void (*progress)(void *context, int scored, int wanted, double best);
+    void *context;
+    const char *device; /* see kas_devices_find; NULL: the study's */
+    int workers;        /* 0 = one a GPU, or one */
+    int pack;           /* candidates at once in a worker; 0 = 1 on the CPU, and on a GPU
                                   as many as fill it (pack.h) */
-    bool stream;               /* see kas_search_options; false and 0: as the study says */
+    bool stream;        /* see kas_search_options; false and 0: as the study says */
     int read_threads;
     int ahead;    /* candidates compiled ahead of need; 0 = none, -1 = KAS_AHEAD_CUDA on GPUs and
                      none on the CPU (docs/search.md) */

@@ -3,10 +3,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "host/core/file/files.h"
 #include "host/core/sha256.h"
 #include "host/model/pretrained.h"
+#include "host/predict/machine.h"
 #include "host/search/ancestors.h"
 #include "host/strategy/from.h"
 #include "host/study/study_store.h"
@@ -65,14 +67,39 @@ kas_status kas_session_keep_from(kas_session *s)
                         ", or remove it and run the search command with --from", &s->from);
 }
 
-static kas_status evolve_ancestors(const kas_session_request *request, kas_session *s)
+/* The digest of what determines the scores and latencies of ancestors. */
+static kas_status digest_of_scores(const kas_session *s, const kas_machine *machine, char hex[65])
 {
+    kas_buf text = {0};
+    int fitted, count;
+    const kas_field *field = kas_machine_fields(&fitted, &count);
+    kas_buf_printf(&text, "%s\n%s\n", s->code_version, s->problem.dataset->digest);
+    kas_fields_write(field, count, machine, &text);
+    kas_search_options_write(&s->search, &text);
+    const kas_status status = kas_buf_status(&text);
+    if (status == KAS_OK)
+        kas_sha256_hex(text.data, text.size, hex);
+    kas_buf_free(&text);
+    return status;
+}
+
+static kas_status evolve_ancestors(const kas_session_request *request, const kas_machine *machine,
+                                   kas_session *s)
+{
+    char kept[KAS_STUDY_PATH], digest[65];
     if (!s->search.ancestors)
         return KAS_OK;
     kas_buf_clear(&s->ancestors);
-    const kas_status status =
-        kas_ancestors_evolve(&s->search, &s->problem, &s->forecast, kas_buf_text(&s->from),
-                             request->threads, request->interrupted, &s->ancestors);
+    KAS_TRY(kas_study_path(s->study, KAS_STUDY_SCORES, kept));
+    KAS_TRY(digest_of_scores(s, machine, digest));
+    const kas_ancestors_run run = {.threads = request->threads,
+                                   .kept = kept,
+                                   .digest = digest,
+                                   .interrupted = request->interrupted,
+                                   .progress = request->progress,
+                                   .context = request->context};
+    const kas_status status = kas_ancestors_evolve(&s->search, &s->problem, &s->forecast,
+                                                   kas_buf_text(&s->from), &run, &s->ancestors);
     if (status == KAS_OK)
         kas_sha256_hex(s->ancestors.data, s->ancestors.size, s->search.ancestry);
     return status == KAS_OK || status == KAS_INTERRUPTED
@@ -86,7 +113,10 @@ static kas_status pin_ancestors(const kas_session *s)
     if (!s->search.ancestors)
         return KAS_OK;
     KAS_TRY(kas_study_path(s->study, KAS_STUDY_ANCESTORS, path));
-    return kas_file_write_atomic(path, s->ancestors.data, s->ancestors.size);
+    KAS_TRY(kas_file_write_atomic(path, s->ancestors.data, s->ancestors.size));
+    KAS_TRY(kas_study_path(s->study, KAS_STUDY_SCORES, path));
+    unlink(path); /* what they were for is done */
+    return KAS_OK;
 }
 
 kas_status kas_session_keep_ancestors(kas_session *s)
@@ -130,7 +160,7 @@ kas_status kas_session_pin_files(const kas_session_request *request, const kas_m
     if (kas_study_exists(s->study))
         KAS_TRY(ask_begun(s, &begun));
     if (!begun) {
-        KAS_TRY(evolve_ancestors(request, s));
+        KAS_TRY(evolve_ancestors(request, machine, s));
         KAS_TRY(ask_begun(s, &begun));
     }
     if (begun)

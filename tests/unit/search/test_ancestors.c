@@ -10,8 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "host/core/embedded.h"
+#include "host/core/file/files.h"
 #include "host/core/json/json.h"
 #include "host/search/ancestors.h"
 #include "host/space/file/assignment.h"
@@ -88,7 +90,8 @@ static void free_all(one *list, int count)
 static char *evolve(world *w, const char *from, int threads)
 {
     kas_buf text = {0};
-    OK(kas_ancestors_evolve(&w->options, &w->problem, &w->forecast, from, threads, NULL, &text));
+    const kas_ancestors_run run = {.threads = threads};
+    OK(kas_ancestors_evolve(&w->options, &w->problem, &w->forecast, from, &run, &text));
     char *copy = strdup(kas_buf_text(&text));
     kas_buf_free(&text);
     return copy;
@@ -283,30 +286,86 @@ static void nothing_is_fast_enough(void **state)
     world w;
     kas_buf text = {0};
     open_world(&w, 1e-6);
-    assert_int_equal(kas_ancestors_evolve(&w.options, &w.problem, &w.forecast, "", 1, NULL, &text),
+    const kas_ancestors_run run = {.threads = 1};
+    assert_int_equal(kas_ancestors_evolve(&w.options, &w.problem, &w.forecast, "", &run, &text),
                      KAS_NOTHING_VALID);
     assert_non_null(strstr(kas_error(), "allow a larger --latency"));
     kas_buf_free(&text);
     close_world(&w);
 }
 
-static int calls;
+static int calls, told;
 
-static bool after_a_brood(void)
+static bool after_two_broods(void)
 {
-    return ++calls > 30;
+    return ++calls > 50;
 }
 
+static void count_broods(void *context, int scored, int wanted, double best)
+{
+    (void)context;
+    told++;
+    assert_true(scored <= wanted && best > 0 && best < 1);
+}
+
+/* Gives the first kernel of a file of scores another one. */
+static void plant_score(const char *path, double score)
+{
+    kas_buf file = {0}, changed = {0};
+    OK(kas_file_read(path, 1 << 20, &file));
+    const char *text = kas_buf_text(&file), *name = strchr(text, '\n') + 1,
+               *rest = strchr(name, '\n');
+    const char *at = rest;
+    while (at[-1] != ' ')
+        at--;
+    kas_buf_printf(&changed, "%.*s%g%s", (int)(at - text), text, score, rest);
+    OK(kas_file_write_atomic(path, changed.data, changed.size));
+    kas_buf_free(&file);
+    kas_buf_free(&changed);
+}
+
+/* Stopped and begun again, with scores of another digest and with a file whose last line was cut off, the list is that of an
+ * undisturbed run, and what was scored is not scored again. */
 static void interrupted(void **state)
 {
     (void)state;
     world w;
-    kas_buf text = {0};
-    open_world(&w, 0);
-    assert_int_equal(
-        kas_ancestors_evolve(&w.options, &w.problem, &w.forecast, "", 1, after_a_brood, &text),
-        KAS_INTERRUPTED);
+    kas_buf text = {0}, file = {0};
+    char path[] = "/tmp/kas-test-ancestors-XXXXXX";
+    kas_ancestors_run run = {.threads = 1,
+                             .kept = path,
+                             .digest = "one",
+                             .interrupted = after_two_broods,
+                             .progress = count_broods};
+    close(mkstemp(path));
+    open_world(&w, 0.9);
+    assert_int_equal(kas_ancestors_evolve(&w.options, &w.problem, &w.forecast, "", &run, &text),
+                     KAS_INTERRUPTED);
     assert_int_equal(text.size, 0);
+    assert_int_equal(told, 2);
+    OK(kas_file_read(path, 1 << 20, &file));
+    const size_t size = file.size;
+    OK(kas_file_write_atomic(path, file.data, size - 8));
+    kas_buf_free(&file);
+    calls = 25; /* stopped in the second brood: what lies behind it stays */
+    assert_int_equal(kas_ancestors_evolve(&w.options, &w.problem, &w.forecast, "", &run, &text),
+                     KAS_INTERRUPTED);
+    OK(kas_file_read(path, 1 << 20, &file));
+    assert_true(file.size > size / 2 && file.size < size);
+    kas_buf_free(&file);
+    run.interrupted = NULL;
+    OK(kas_ancestors_evolve(&w.options, &w.problem, &w.forecast, "", &run, &text));
+    assert_string_equal(kas_buf_text(&text), usual);
+    plant_score(path, 0.999); /* which shows that scores come from the file */
+    kas_buf_clear(&text);
+    OK(kas_ancestors_evolve(&w.options, &w.problem, &w.forecast, "", &run, &text));
+    assert_non_null(strstr(kas_buf_text(&text), "\"imitation\": 0.999,"));
+    run.digest = "other";
+    kas_buf_clear(&text);
+    OK(kas_ancestors_evolve(&w.options, &w.problem, &w.forecast, "", &run, &text));
+    assert_string_equal(kas_buf_text(&text), usual);
+    assert_int_equal(unlink(path), 0);
+    kas_buf_free(&text);
     close_world(&w);
 }
 
@@ -332,7 +391,8 @@ static void a_small_space(void **state)
     free(text);
     w.options.known = false;
     w.options.flops = 1e-6;
-    assert_int_equal(kas_ancestors_evolve(&w.options, &w.problem, &w.forecast, "", 1, NULL, &none),
+    const kas_ancestors_run run = {.threads = 1};
+    assert_int_equal(kas_ancestors_evolve(&w.options, &w.problem, &w.forecast, "", &run, &none),
                      KAS_NOTHING_VALID);
     assert_int_equal(none.size, 0);
     kas_buf_free(&none);

@@ -1,0 +1,84 @@
+#include "host/search/kept_scores.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/core/file/files.h"
+
+enum { MOST_BYTES = 1 << 26 };
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const kas_kept_score *)a)->name, ((const kas_kept_score *)b)->name);
+}
+
+/* Takes a line; a line that is damaged ends the reading. */
+static bool read_line(const char *line, kas_kept_score *out)
+{
+    int length = 0;
+    _Static_assert(KAS_NAME_SIZE == 17, "the width in the format");
+    return sscanf(line, "%16s %lf %lf\n%n", out->name, &out->latency, &out->score, &length) == 3 &&
+           length > 0;
+}
+
+/* Takes the lines behind the digest, and adds them to the text as they are. */
+static kas_status take_lines(const char *lines, kas_kept_scores *out)
+{
+    int room = 0;
+    const char *at = lines;
+    for (const char *line = lines; (line = strchr(line, '\n')); line++)
+        room++;
+    out->list = calloc((size_t)room + 1, sizeof *out->list);
+    if (!out->list)
+        return kas_fail(KAS_NO_MEMORY, "kept scores: out of memory");
+    for (const char *end; (end = strchr(at, '\n')) && read_line(at, &out->list[out->count]);
+         at = end + 1)
+        out->count++;
+    kas_buf_add(&out->text, lines, (size_t)(at - lines));
+    qsort(out->list, (size_t)out->count, sizeof *out->list, by_name);
+    return KAS_OK;
+}
+
+kas_status kas_kept_scores_open(const char *path, const char *digest, kas_kept_scores *out)
+{
+    kas_buf file = {0};
+    *out = (kas_kept_scores){.path = path};
+    if (!path)
+        return KAS_OK;
+    kas_status status = KAS_OK;
+    kas_buf_printf(&out->text, "%s\n", digest);
+    if (kas_file_exists(path) && kas_file_read(path, MOST_BYTES, &file) == KAS_OK &&
+        strncmp(kas_buf_text(&file), kas_buf_text(&out->text), out->text.size) == 0)
+        status = take_lines(kas_buf_text(&file) + out->text.size, out);
+    kas_buf_free(&file);
+    return status;
+}
+
+void kas_kept_scores_free(kas_kept_scores *scores)
+{
+    free(scores->list);
+    kas_buf_free(&scores->text);
+}
+
+const kas_kept_score *kas_kept_scores_find(const kas_kept_scores *scores, const char *name)
+{
+    kas_kept_score key;
+    snprintf(key.name, sizeof key.name, "%s", name);
+    return scores->count ? bsearch(&key, scores->list, (size_t)scores->count, sizeof key, by_name)
+                         : NULL;
+}
+
+void kas_kept_scores_add(kas_kept_scores *scores, const char *name, double latency, double score)
+{
+    if (scores->path && !kas_kept_scores_find(scores, name))
+        kas_buf_printf(&scores->text, "%s %.17g %.17g\n", name, latency, score);
+}
+
+kas_status kas_kept_scores_save(const kas_kept_scores *scores)
+{
+    if (!scores->path)
+        return KAS_OK;
+    KAS_TRY(kas_buf_status(&scores->text));
+    return kas_file_write_atomic(scores->path, scores->text.data, scores->text.size);
+}

@@ -1,0 +1,37 @@
+/* The scores that ancestors have had in a run that was stopped, so that the same command need not find them again.
+ *
+ * A text file: the digest of what determines the scores, then a line "NAME LATENCY SCORE" for every kernel that was judged, in the
+ * order of judging. The evolution itself is repeated, which takes no time. Whatever is wrong with a file, it is no file: its scores
+ * are found again. */
+#ifndef KAS_SEARCH_KEPT_SCORES_H
+#define KAS_SEARCH_KEPT_SCORES_H
+
+#include <stdbool.h>
+
+#include "host/core/buf.h"
+#include "host/space/canonical.h"
+
+typedef struct kas_kept_score {
+    char name[KAS_NAME_SIZE];
+    double latency, score; /* NaN: not scored */
+} kas_kept_score;
+
+typedef struct kas_kept_scores {
+    const char *path;     /* of the caller; NULL: nothing is kept */
+    kas_kept_score *list; /* [count] of the earlier run, by name */
+    int count;
+    kas_buf text; /* of the file, with what was added */
+} kas_kept_scores;
+
+/* Opens the scores of the digest; a file of another one counts for nothing. The caller frees *out with kas_kept_scores_free, also
+ * after a failure, which is KAS_NO_MEMORY. */
+kas_status kas_kept_scores_open(const char *path, const char *digest, kas_kept_scores *out);
+void kas_kept_scores_free(kas_kept_scores *scores);
+/* Returns what the earlier run found for a kernel; NULL: nothing. */
+const kas_kept_score *kas_kept_scores_find(const kas_kept_scores *scores, const char *name);
+/* Adds what was found for a kernel, unless the earlier run had found it. */
+void kas_kept_scores_add(kas_kept_scores *scores, const char *name, double latency, double score);
+/* Writes the file, atomically. Fails with KAS_FAILURE, or with KAS_NO_MEMORY when an addition found none. */
+kas_status kas_kept_scores_save(const kas_kept_scores *scores);
+
+#endif
