@@ -49,32 +49,57 @@ typedef struct price {
 
 /* ---- one access ------------------------------------------------------------------------------ */
 
-/* Returns the value of an index where variable `lane` has this value and all others are 0. */
-static int64_t value_at(const kas_ir *ir, kas_ix ix, int lane, int64_t value)
+static int64_t apply(const kas_atom *atom, int64_t x)
 {
-    return kas_ix_sum_at(ir, kas_ix_get(ir, ix), lane, value);
+    switch (atom->kind) {
+    case KAS_ATOM_DIV:
+        return x / atom->a;
+    case KAS_ATOM_MOD:
+        return x % atom->a;
+    default:
+        return x < atom->a ? atom->a : x > atom->b ? atom->b : x;
+    }
 }
 
-int64_t kas_ix_sum_at(const kas_ir *ir, const kas_ix_sum *s, int lane, int64_t value)
+/* Computes the values of a sum at several lanes. Returns false where they are all the same: then
+ * only the first is set. */
+static bool find_values(const kas_ir *ir, const kas_ix_sum *s, int lane, int64_t first, int count,
+                        int64_t *out)
 {
-    int64_t sum = s->constant;
+    int64_t same = s->constant, inner[KAS_LANES_AT_ONCE];
+    bool varies = false;
     for (int i = 0; i < s->terms; i++) {
         const kas_atom *atom = kas_atom_get(ir, s->term[i].atom);
-        int64_t x = 0;
-        if (atom->kind == KAS_ATOM_VAR) {
-            x = atom->of == lane ? value : 0;
-        } else {
-            x = value_at(ir, atom->of, lane, value);
-            if (atom->kind == KAS_ATOM_DIV)
-                x /= atom->a;
-            else if (atom->kind == KAS_ATOM_MOD)
-                x %= atom->a;
-            else
-                x = x < atom->a ? atom->a : x > atom->b ? atom->b : x;
-        }
-        sum += s->term[i].coeff * x;
+        const int64_t coeff = s->term[i].coeff;
+        const bool variable = atom->kind == KAS_ATOM_VAR;
+        const bool moves =
+            variable ? atom->of == lane
+                     : find_values(ir, kas_ix_get(ir, atom->of), lane, first, count, inner);
+        if (moves && !varies)
+            memset(out, 0, sizeof *out * (size_t)count);
+        varies |= moves;
+        if (variable)
+            for (int l = 0; moves && l < count; l++)
+                out[l] += coeff * (first + l);
+        else if (moves)
+            for (int l = 0; l < count; l++)
+                out[l] += coeff * apply(atom, inner[l]);
+        else
+            same += coeff * apply(atom, inner[0]);
     }
-    return sum;
+    if (!varies)
+        *out = same;
+    for (int l = 0; varies && l < count; l++)
+        out[l] += same;
+    return varies;
+}
+
+void kas_ix_sum_at(const kas_ir *ir, const kas_ix_sum *sum, int lane, int64_t first, int count,
+                   int64_t *out)
+{
+    if (!find_values(ir, sum, lane, first, count, out))
+        for (int l = 1; l < count; l++)
+            out[l] = *out;
 }
 
 typedef struct pattern {
@@ -87,9 +112,11 @@ static pattern look(const kas_ir *ir, kas_ix ix, int lane)
 {
     const int64_t size = ir->var_size[lane];
     pattern p = {size < WARP ? (int)size : WARP, 1, true, true, 0};
-    int64_t before = value_at(ir, ix, lane, 0);
+    int64_t value[WARP], before;
+    kas_ix_sum_at(ir, kas_ix_get(ir, ix), lane, 0, p.lanes, value);
+    before = *value;
     for (int l = 1; l < p.lanes; l++) {
-        const int64_t now = value_at(ir, ix, lane, l);
+        const int64_t now = value[l];
         p.fixed &= now == before;
         p.contiguous &= now == before + 1;
         p.sectors += now / SECTOR != before / SECTOR;
@@ -104,10 +131,11 @@ double kas_ix_lane_sectors(const kas_ir *ir, kas_ix ix, int lane, size_t size)
     enum { SECTOR_BYTES = 32 };
     const int64_t extent = ir->var_size[lane];
     const int lanes = extent < WARP ? (int)extent : WARP;
-    int64_t seen[WARP];
+    int64_t value[WARP], seen[WARP];
     int sectors = 0;
+    kas_ix_sum_at(ir, kas_ix_get(ir, ix), lane, 0, lanes, value);
     for (int l = 0; l < lanes; l++) {
-        const int64_t sector = value_at(ir, ix, lane, l) * (int64_t)size / SECTOR_BYTES;
+        const int64_t sector = value[l] * (int64_t)size / SECTOR_BYTES;
         int i = sectors - 1;
         while (i >= 0 && seen[i] != sector)
             i--;

@@ -95,8 +95,11 @@ void kas_nest_count_fills(const kas_ir *ir, const kas_nest *nest, kas_effort *ef
 /* Adds what it takes to write the parts of sums to shared memory and to add them up, which each row
  * of threads does for itself; `lanes`: of all rows of the launch (rfactor.c). */
 void kas_nest_count_parts(const kas_ir *ir, const kas_nest *nest, double lanes, kas_effort *effort);
-/* Returns the value of a sum where variable `lane` has this value and all others are 0. */
-int64_t kas_ix_sum_at(const kas_ir *ir, const kas_ix_sum *sum, int lane, int64_t value);
+/* Fills `out` with the values of a sum where variable `lane` is first, first + 1, ... and all others
+ * are 0; `count` is at most KAS_LANES_AT_ONCE. */
+enum { KAS_LANES_AT_ONCE = 32 };
+void kas_ix_sum_at(const kas_ir *ir, const kas_ix_sum *sum, int lane, int64_t first, int count,
+                   int64_t *out);
 
 /* Writes to `to` the nest with variable var = outer * inner + inner variable; both are new, the
  * inner one last. Returns false when there would be too many loops. Like kas_nest_merge_pair it

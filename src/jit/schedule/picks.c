@@ -55,8 +55,8 @@ static bool pick_of(const kas_ir *ir, const kas_ex_node *load, const kas_ix_sum 
 {
     int64_t place[2 * VECTOR], low = INT64_MAX, high = INT64_MIN;
     *out = (kas_pick){.lanes = lanes, .window = LEAST};
+    kas_ix_sum_at(ir, part, lane, first, lanes, place);
     for (int l = 0; l < lanes; l++) {
-        place[l] = kas_ix_sum_at(ir, part, lane, first + l);
         low = place[l] < low ? place[l] : low;
         high = place[l] > high ? place[l] : high;
     }
