@@ -37,7 +37,7 @@ import sys
 import time
 
 import ranks
-from study import ROOT, interval, kendall, known_runs, must, ndcg, partial_spearman, recall, ridge, run_part, spearman
+from study import ROOT, interval, kendall, known_runs, must, ndcg, partial_spearman, ranks_of, recall, ridge, run_part, spearman
 
 RUNS = os.path.join(ROOT, "bench", "results", "scores.jsonl")
 BUCKET = (0.3, 0.5)  # FLOPs relative to the replaced convolutions
@@ -46,6 +46,7 @@ CELLS, CELL_EPOCHS, AGAIN = 15625, 2, 4
 CHANCE = 3  # kernels above so many times chance are a group of their own
 SLOWEST = 2  # most predicted time of inference of a drawn kernel, in that of the unmodified network
 PROPOSALS = (1, 2, 4, 8, 16, 32)
+AZ_NAS = ("expressivity", "progressivity", "trainability", "flops")
 REGRESSION, FOLDS, STRENGTH = "regression", 10, 10  # STRENGTH: weight of the squared weights
 TOLERANCES = (0.0, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9)
 
@@ -241,6 +242,17 @@ def collect(runs):
     return found
 
 
+def rank_cells(subjects):
+    """AZ-NAS's combination, the sum of log(rank / cells) over its four scores. Each cell is scored by a call of its own, which cannot rank
+    it, so it is ranked here. As in the published code a score that is not finite, that of an identity for instance, has the lowest rank."""
+    scored = [subject for subject in subjects if subject.scores]
+    if not any(all(name in subject.scores for name in AZ_NAS) for subject in scored):
+        return
+    ranks = [ranks_of([subject.scores.get(name, -math.inf) for subject in scored]) for name in AZ_NAS]
+    for subject, of_subject in zip(scored, zip(*ranks)):
+        subject.scores["az_nas"] = sum(math.log(rank / len(scored)) for rank in of_subject)
+
+
 class Regression:
     """From scores and counts of primitives, each as its rank among the kernels that it was fitted to, to the accuracy."""
 
@@ -385,7 +397,9 @@ def table(runs, classes):
     above = [subject for subject in kernels if subject.accuracy.get(0, 0) > CHANCE / classes]
     print_scores(f"Kernels above {CHANCE} times chance ({CHANCE / classes:.1%})", above)
     print_again(bucket)
-    print_scores("Cells of NAS-Bench-201", [subject for subject in subjects if subject.group == "cells"])
+    cells = [subject for subject in subjects if subject.group == "cells"]
+    rank_cells(cells)
+    print_scores("Cells of NAS-Bench-201", cells)
     whole = sorted((name for name, subject in found.items() if subject.group == "bucket" and 0 in subject.accuracy and subject.scores))
     random.Random(2).shuffle(whole)
     halves = [[found[name] for name in whole[:len(whole) // 2]], [found[name] for name in whole[len(whole) // 2:]]]

@@ -100,6 +100,19 @@ assert len({structure(cell, zeros=True) for cell in range(CELLS)}) == 6466 and f
 print(f"{len(set(found)) - 1} cells compute different things")
 END
 
+# Cells are ranked among each other: by hand, of three cells; an identity has no trainability, and the lowest rank.
+PYTHONPATH=bench/studies python3 -B - <<'END' || fail "the ranks of cells"
+import math
+from scores import AZ_NAS, Subject, rank_cells
+cells = [Subject() for _ in range(4)]
+for cell, values in zip(cells, ((30, -1, -2, 5), (20, 0, None, 1), (10, -3, -1, 5))):
+    cell.scores = {name: value for name, value in zip(AZ_NAS, values) if value is not None}
+rank_cells(cells)
+for cell, ranks in zip(cells, ((3, 2, 2, 2.5), (2, 3, 1, 1), (1, 1, 3, 2.5))):
+    assert abs(cell.scores["az_nas"] - sum(math.log(rank / 3) for rank in ranks)) < 1e-12, cell.scores
+assert cells[3].scores == {} # trained, and not scored
+END
+
 # 40 kernels of a bucket whose accuracy is in the order of synflow, with naswot against it and without a value for one of them; five
 # with another seed; the unmodified network's potential, below which lies the worse half.
 PYTHONPATH=bench/studies python3 -B - >"$dir/runs.jsonl" <<'END'

@@ -61,6 +61,8 @@ typedef struct kas_layer {
     int *in;     /* [inputs] their numbers, all smaller than this layer's; owned by the network */
     int h, w, c; /* of the output */
     int kernel_h, kernel_w, stride, pad_h, pad_w, groups; /* 0, 0, 1, 0, 0, 1 if unused */
+    int block;              /* the use of a block in the network file's own list of layers of which
+                               it is a part: equal numbers, the same use; 0 = none */
     bool stem;              /* CONV: it reads the images; never a target */
     bool bias;              /* CONV, LINEAR */
     bool ceil_mode;         /* pools: a last window that the border cuts off counts */

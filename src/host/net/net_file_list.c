@@ -219,6 +219,7 @@ static kas_status use_block(kas_net_reader *r, const cJSON *statement, const cJS
                             const cJSON *block, int in, kas_net_scope *outer)
 {
     kas_net_scope inner = {.in = in, .last = in, .depth = outer->depth + 1, .block = block};
+    const int first = r->b.net->layers;
     char local[KAS_LAYER_NAME];
     if (inner.depth > MAX_BLOCK_DEPTH)
         return kas_fail(KAS_BAD_INPUT, "blocks within blocks, more than %d deep", MAX_BLOCK_DEPTH);
@@ -232,6 +233,8 @@ static kas_status use_block(kas_net_reader *r, const cJSON *statement, const cJS
                                    &outer->names, &inner.names));
     KAS_TRY(kas_net_read_list(r, cJSON_GetObjectItemCaseSensitive(block, "layers"), &inner));
     outer->last = inner.last;
+    for (int i = first; outer->depth == 0 && i < r->b.net->layers; i++)
+        r->b.net->layer[i].block = r->outputs + 1;
     if (r->outputs == KAS_NET_FILE_LAYERS)
         return kas_fail(KAS_BAD_INPUT, "more than %d uses of blocks", KAS_NET_FILE_LAYERS);
     snprintf(r->output[r->outputs].name, KAS_LAYER_NAME, "%s", inner.prefix);

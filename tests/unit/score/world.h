@@ -63,11 +63,13 @@ static inline kas_kernel small_kernel(kas_op function)
     return k;
 }
 
-static inline world *world_make_sized(kas_layer_op op, kas_op function, int side)
+/* Takes the network, and replaces its targets by the small kernel. */
+static inline world *world_of(kas_net *net, kas_op function)
 {
+    const int side = net->layer[0].h;
     world *w = calloc(1, sizeof *w);
     assert_non_null(w);
-    w->net = small_net(op, side);
+    w->net = net;
     OK(kas_net_targets(w->net, NULL, &w->target, &w->targets));
     const kas_kernel kernel = small_kernel(function);
     OK(kas_replacement_solve(&kernel, 1, NULL, w->target, w->targets,
@@ -86,6 +88,11 @@ static inline world *world_make_sized(kas_layer_op op, kas_op function, int side
                                  .seed = SEED,
                                  .minibatch = w->minibatch};
     return w;
+}
+
+static inline world *world_make_sized(kas_layer_op op, kas_op function, int side)
+{
+    return world_of(small_net(op, side), function);
 }
 
 static inline world *world_make(kas_layer_op op, kas_op function)

@@ -1,8 +1,12 @@
 /* Three of AZ-NAS's four scores (Lee and Ham, "AZ-NAS: Assembling zero-cost proxies for network
  * architecture search", CVPR 2024, equations 2 to 8; cvlab-yonsei/AZ-NAS, compute_az_nas_score.py);
- * the fourth, complexity, is `flops`. The images are standard normal. A block ends where everything
- * that follows reads one layer only, and that layer's output is complete: no norm, activation or
- * max or average pool follows it directly.
+ * the fourth, complexity, is `flops`. The images are standard normal. A block is a use of a block in
+ * the network file's list of layers (a residual block, a cell of NAS-Bench-201, a layer of a
+ * DenseNet), or else what lies between such uses and convolves: a stem with the norm, activation and
+ * pool behind it. It ends where everything that follows reads its last layer only. In a network
+ * without such uses, as from_pytorch.py writes it, every layer after which that is so ends a block,
+ * unless a norm, activation or pool follows and is such a layer too. For NAS-Bench-201 these are the
+ * published blocks: the stem, the cells and the two reductions, before the last batch norm.
  *
  * expressivity: s_l is the entropy of the eigenvalues, divided by their sum, of the covariance
  *     matrix of a block's channels over all pixels of all images; the sum over blocks.
@@ -10,11 +14,13 @@
  * trainability: G_out has entries +1 and -1 at random at the end of a block, and G_in is the
  *     gradient that it gives at the end of the block before (taken apart by pixels where the image
  *     is larger there); sigma is the largest singular value of their product [c_in][c_out], divided
- *     by the number of pixels: the mean over blocks of 2 - sigma - 1 / sigma.
+ *     by the number of pixels: the mean over blocks of 2 - sigma - 1 / sigma. A block that passes
+ *     the gradient on as it is, an identity, counts as -infinity.
  *
  * az_nas combines the four by the sum of the logarithms of ranks (equation 9, rank.h). */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "host/core/random.h"
 #include "host/score/untrained/eigen.h"
@@ -22,9 +28,10 @@
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-static bool completes(kas_layer_op op)
+/* Returns whether a layer does more than normalise, activate or pool what it reads. */
+static bool transforms(const kas_layer *l)
 {
-    switch (op) {
+    switch (l->op) {
     case KAS_LAYER_CONV:
     case KAS_LAYER_LINEAR:
     case KAS_LAYER_ADD:
@@ -40,18 +47,37 @@ static bool completes(kas_layer_op op)
     }
 }
 
+/* Returns whether all layers behind layer `i` read, of `i` and those before it, only `i`. */
+static bool is_cut(const kas_net *net, int i)
+{
+    for (int k = i + 1; k < net->layers; k++)
+        for (int j = 0; j < net->layer[k].inputs; j++)
+            if (net->layer[k].in[j] < i)
+                return false;
+    return true;
+}
+
+/* Returns whether the next layer belongs to the same block as layer `i`. */
+static bool goes_on(const kas_net *net, int i)
+{
+    const kas_layer *l = &net->layer[i], *next = &net->layer[i + 1];
+    if (l->block || next->block)
+        return l->block == next->block;
+    return !transforms(next) && is_cut(net, i + 1);
+}
+
 /* Lists the last layers of blocks; returns their number. */
 static int find_blocks(const kas_net *net, int *end)
 {
+    bool any = false; /* in the block so far, a layer that transforms */
     int count = 0;
     for (int i = 1; i + 1 < net->layers; i++) {
         const kas_layer *l = &net->layer[i];
-        bool alone = l->h * l->w > 1 && completes(net->layer[i + 1].op);
-        for (int k = i + 1; k < net->layers && alone; k++)
-            for (int j = 0; j < net->layer[k].inputs; j++)
-                alone &= net->layer[k].in[j] >= i;
-        if (alone)
+        any |= transforms(l);
+        if (l->h * l->w > 1 && (any || l->block) && !goes_on(net, i) && is_cut(net, i)) {
             end[count++] = i;
+            any = false;
+        }
     }
     return count;
 }
@@ -181,17 +207,30 @@ out:
     return status;
 }
 
+/* Returns whether a block is an identity: the gradient at its end comes through unchanged. */
+static bool passes_on(const kas_interpreter *p, int in, int out)
+{
+    const kas_layer *a = &p->options.net->layer[in], *b = &p->options.net->layer[out];
+    return a->c == b->c && a->h == b->h && a->w == b->w &&
+           memcmp(p->grad[in], p->grad[out], sizeof(float) * kas_interpret_elements(p, out)) == 0;
+}
+
 static kas_status trainability_of(kas_scoring *s, kas_interpreter *p, int in, int out,
                                   double *value)
 {
     const kas_layer *a = &s->setup->net->layer[in], *b = &s->setup->net->layer[out];
     const cell each = cell_of(a, b);
     const int rows = a->c * each.h * each.w;
-    double sigma = 0, *product = malloc(sizeof *product * (size_t)rows * (size_t)b->c);
-    if (!product)
-        return kas_fail(KAS_NO_MEMORY, "no memory for %d x %d channels", rows, b->c);
+    double sigma = 0, *product;
     random_signs(p->grad[out], kas_interpret_elements(p, out), s->setup->seed, out);
     kas_interpret_backward(p, out, in, false);
+    if (passes_on(p, in, out)) {
+        *value = -INFINITY;
+        return KAS_OK;
+    }
+    product = malloc(sizeof *product * (size_t)rows * (size_t)b->c);
+    if (!product)
+        return kas_fail(KAS_NO_MEMORY, "no memory for %d x %d channels", rows, b->c);
     multiply(p, in, out, product);
     const kas_status status = singular(rows, b->c, product, &sigma);
     if (status == KAS_OK)
