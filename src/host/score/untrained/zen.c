@@ -8,7 +8,8 @@
  *
  * The variances are those of the minibatch x (the published code takes running variances, which are
  * a tenth of the way there). f is the network in front of its global pool; without one, in front of
- * its first linear layer. */
+ * its first linear layer. The network is scored with its residual links; the published search scores
+ * it without them (no_reslink=True), so its values are of other networks. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
