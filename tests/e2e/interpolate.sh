@@ -29,6 +29,22 @@ expect 0 'only 19 networks' "$kas" interpolate "$two" $four $net --points 100 --
 sed 's/"layer3.2.conv2": [0-9]*/"layer3.2.conv2": null/' "$dir/path/036.json" >"$dir/kept.json"
 expect 0 'of 18' "$kas" interpolate "$dir/kept.json" "$two" $net --points 4 -o "$dir/path2"
 
+# A depthwise convolution has no shares: a layer changes as a whole, all networks differ, and the table counts whole layers. A run
+# with fewer networks leaves none of an earlier one, but other files; the inputs of the command are never removed.
+whole="$four kernels/depthwise.json $net -o $dir/whole"
+expect 0 '' "$kas" interpolate $whole --points 37 --json
+/usr/bin/python3 - "$dir/out" <<'EOF' || fail "the way to a depthwise convolution"
+import json, sys
+lines = [json.loads(l) for l in open(sys.argv[1])]
+assert [l["layers_changed"] for l in lines] == list(range(19)), lines
+assert len({l["kernel"] for l in lines}) == 19
+EOF
+touch "$dir/whole/notes.json"
+expect 0 '9.00 of 18' "$kas" interpolate $whole --points 3
+[ "$(ls "$dir/whole" | tr '\n' ' ')" = "000.json 001.json 002.json notes.json " ] || fail "networks of an earlier run are left"
+expect 1 '002.json' "$kas" interpolate "$dir/whole/002.json" "$four" $net -o "$dir/whole"
+[ "$(ls "$dir/whole" | wc -l)" = 4 ] || fail "an input or its neighbours are removed"
+
 expect 3 'are the same at every layer' "$kas" interpolate $four $four $net
 expect 2 'expected two kernel files' "$kas" interpolate $four $net
 expect 2 'expected two kernel files' "$kas" interpolate $four "$two" "$two" $net

@@ -1,11 +1,14 @@
 /* kas-gpu interpolate: networks between two, whose layers change over one after the other (NAS-PTE,
  * section 7.7). */
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "host/cli/net_options.h"
 #include "host/core/file/files.h"
+#include "host/core/file/target.h"
 #include "host/core/log.h"
 #include "host/report/line.h"
 #include "host/report/plot/plot.h"
@@ -23,7 +26,9 @@ typedef struct interpolate_options {
 enum { KEY_MACHINE = 0x200, KEY_POINTS, KEY_WITHIN, KEY_PICTURE, MOST_POINTS = 1024 };
 
 static const struct argp_option option_list[] = {
-    {"output", 'o', "DIR", 0, "Write each network to DIR/NUMBER.json, a file of layers", 0},
+    {"output", 'o', "DIR", 0,
+     "Write each network to DIR/NUMBER.json, a file of layers; those of an earlier run are removed",
+     0},
     {"points", KEY_POINTS, "N", 0, "Networks, with both ends (default 9)", 0},
     {"within", KEY_WITHIN, "N", 0,
      "Shares of a layer's outputs that change over one by one: 1, 2 (default), 3 or 4", 0},
@@ -79,6 +84,7 @@ typedef struct session {
     int targets;
     kas_replacement end[2];
     int *changed, changes; /* targets at which the ends differ, in network order */
+    int *step, steps;      /* the networks on the way, both ends included, as `at` of a point */
     kas_predictor *predictor;
     kas_table *table;
     /* For the picture: how many layers have changed, and ratios to the unmodified network */
@@ -143,52 +149,29 @@ static kas_status read_ends(session *s)
 /* ---- a network between ----------------------------------------------------------------------- */
 
 /* Gives target t the kernel of which so many shares of the outputs are B's. */
-static void set_kernel(const session *s, point *p, int t, int share)
+static kas_status set_kernel(const session *s, point *p, int t, int share)
 {
     const kas_kernel *a = kas_replacement_kernel(&s->end[0], t);
-    const kas_kernel *b = kas_replacement_kernel(&s->end[1], t), *whole = a;
-    const bool quiet = kas_quiet(true);
-    const bool blended = a && b && share > 0 && share < s->o->within &&
-                         kas_blend(a, b, share, s->o->within, &p->kernel[t]) == KAS_OK;
-    kas_quiet(quiet);
-    if (!blended)
-        whole = share < s->o->within ? a : b;
-    p->kernel_of[t] = blended || whole ? t : KAS_KEPT;
-    if (!blended && whole)
+    const kas_kernel *b = kas_replacement_kernel(&s->end[1], t);
+    const kas_kernel *whole = share < s->o->within ? a : b;
+    p->kernel_of[t] = t;
+    if (share > 0 && share < s->o->within)
+        return a && b ? kas_blend(a, b, share, s->o->within, &p->kernel[t])
+                      : kas_fail(KAS_ILLEGAL, "the layer has a kernel on one side only");
+    if (whole)
         p->kernel[t] = *whole;
+    else
+        p->kernel_of[t] = KAS_KEPT;
+    return KAS_OK;
 }
 
-/* Places the kernels; a layer that has no whole sizes with a blend keeps A's kernel. */
-static kas_status place(const session *s, point *p)
-{
-    const kas_budget *budget = &s->o->net.budget;
-    const int shares = s->o->within,
-              t = s->changed[p->at / shares < s->changes ? p->at / shares : 0];
-    kas_replacement drawn;
-    kas_status status = KAS_ILLEGAL;
-    const bool quiet = kas_quiet(true);
-    for (int tries = 0; tries < 2 && status != KAS_OK; tries++) {
-        if (tries)
-            set_kernel(s, p, t, 0);
-        status = kas_replacement_solve(p->kernel, s->targets, p->kernel_of, s->target, s->targets,
-                                       budget, &drawn);
-    }
-    kas_quiet(quiet);
-    KAS_TRY(status);
-    status = kas_assignment_make(&drawn, &p->layers);
-    kas_replacement_free(&drawn);
-    KAS_TRY(status);
-    KAS_TRY(kas_assignment_name(&p->layers, p->name));
-    return kas_assignment_fit(&p->layers, s->target, s->targets, budget, &p->replacement);
-}
-
-static kas_status make_point(const session *s, point *p)
+static kas_status set_kernels(const session *s, point *p)
 {
     const int shares = s->o->within;
     for (int t = 0, c = 0; t < s->targets; t++) {
         const int done = p->at - shares * c, share = done < 0 ? 0 : done < shares ? done : shares;
         const bool changes = c < s->changes && s->changed[c] == t;
-        set_kernel(s, p, t, changes ? share : 0);
+        KAS_TRY(set_kernel(s, p, t, changes ? share : 0));
         c += changes;
     }
     if (p->at == 0 || p->at == shares * s->changes) { /* an end may have no kernel at all */
@@ -198,10 +181,107 @@ static kas_status make_point(const session *s, point *p)
         if (!any)
             return kas_fail(KAS_BAD_INPUT, "%s has no kernel", s->o->path[p->at != 0]);
     }
-    return place(s, p);
+    return KAS_OK;
+}
+
+static kas_status make_point(const session *s, point *p)
+{
+    const kas_budget *budget = &s->o->net.budget;
+    kas_replacement drawn;
+    KAS_TRY(set_kernels(s, p));
+    KAS_TRY(kas_replacement_solve(p->kernel, s->targets, p->kernel_of, s->target, s->targets,
+                                  budget, &drawn));
+    const kas_status status = kas_assignment_make(&drawn, &p->layers);
+    kas_replacement_free(&drawn);
+    KAS_TRY(status);
+    KAS_TRY(kas_assignment_name(&p->layers, p->name));
+    return kas_assignment_fit(&p->layers, s->target, s->targets, budget, &p->replacement);
+}
+
+static kas_status with_point(session *s, int number, int at, kas_status (*use)(session *, point *))
+{
+    point p = {.number = number, .at = at};
+    p.kernel = calloc((size_t)s->targets, sizeof *p.kernel);
+    p.kernel_of = calloc((size_t)s->targets, sizeof *p.kernel_of);
+    kas_status status = p.kernel && p.kernel_of
+                            ? make_point(s, &p)
+                            : kas_fail(KAS_NO_MEMORY, "no memory for %d kernels", s->targets);
+    if (status == KAS_OK)
+        status = use(s, &p);
+    kas_replacement_free(&p.replacement);
+    kas_assignment_free(&p.layers);
+    free(p.kernel);
+    free(p.kernel_of);
+    return status;
+}
+
+static kas_status note_step(session *s, point *p)
+{
+    s->step[s->steps++] = p->at;
+    return KAS_OK;
+}
+
+/* Lists the networks on the way. Where a share of a layer's outputs cannot change over, there is no
+ * network with that share. */
+static kas_status find_steps(session *s)
+{
+    const int last = s->changes * s->o->within;
+    s->step = calloc((size_t)last + 1, sizeof *s->step);
+    if (!s->step)
+        return kas_fail(KAS_NO_MEMORY, "no memory for %d layers", s->changes);
+    for (int at = 0; at <= last; at++) {
+        if (at % s->o->within == 0) {
+            s->step[s->steps++] = at;
+            continue;
+        }
+        const bool quiet = kas_quiet(true);
+        const kas_status status = with_point(s, 0, at, note_step);
+        kas_quiet(quiet);
+        if (status != KAS_ILLEGAL && status != KAS_OVER_BUDGET && status != KAS_UNSUPPORTED)
+            KAS_TRY(status);
+    }
+    return KAS_OK;
 }
 
 /* ---- output ---------------------------------------------------------------------------------- */
+
+static int is_network(const struct dirent *entry)
+{
+    const size_t digits = strspn(entry->d_name, "0123456789");
+    return digits >= 3 && strcmp(entry->d_name + digits, ".json") == 0;
+}
+
+/* Removes a file, or only checks that it may be removed: an input of this command may not. */
+static kas_status remove_network(const char *folder, const char *file, bool check)
+{
+    char target[PATH_MAX];
+    kas_buf path = {0};
+    kas_buf_printf(&path, "%s/%s", folder, file);
+    kas_status status = kas_buf_status(&path);
+    if (status == KAS_OK && check)
+        status = kas_file_target(path.data, target);
+    else if (status == KAS_OK && unlink(path.data) != 0)
+        status = kas_fail_errno(KAS_FAILURE, path.data);
+    kas_buf_free(&path);
+    return status;
+}
+
+/* Makes the folder, without the networks of an earlier run: they may be of other ends, and more. */
+static kas_status clear_folder(const char *folder)
+{
+    struct dirent **file;
+    KAS_TRY(kas_mkdirs(folder));
+    const int files = scandir(folder, &file, is_network, alphasort);
+    if (files < 0)
+        return kas_fail_errno(KAS_FAILURE, folder);
+    kas_status status = KAS_OK;
+    for (int i = 0; i < 2 * files && status == KAS_OK; i++)
+        status = remove_network(folder, file[i % files]->d_name, i < files);
+    for (int i = 0; i < files; i++)
+        free(file[i]);
+    free(file);
+    return status;
+}
 
 static kas_status write_point(const session *s, const point *p)
 {
@@ -268,7 +348,6 @@ static void note_point(session *s, const point *p, double seconds)
 static kas_status give_point(session *s, point *p)
 {
     double seconds;
-    KAS_TRY(make_point(s, p));
     KAS_TRY(kas_predict_candidate(s->predictor, &p->replacement, &seconds));
     note_point(s, p, seconds);
     if (s->o->folder)
@@ -310,27 +389,16 @@ static kas_status print_table(const session *s)
     return status;
 }
 
+/* Spreads the points evenly over all networks on the way. */
 static kas_status give_points(session *s)
 {
-    const int steps = s->changes * s->o->within;
-    const int points = s->o->points - 1 < steps ? s->o->points - 1 : steps;
-    kas_status status = KAS_OK;
+    const int steps = s->steps - 1, points = s->o->points - 1 < steps ? s->o->points - 1 : steps;
     if (points + 1 < s->o->points)
         kas_info("there are only %d networks on the way", points + 1);
     s->points = points + 1;
-    for (int i = 0; i <= points && status == KAS_OK; i++) {
-        point p = {.number = i, .at = (2 * i * steps + points) / (2 * points)};
-        p.kernel = calloc((size_t)s->targets, sizeof *p.kernel);
-        p.kernel_of = calloc((size_t)s->targets, sizeof *p.kernel_of);
-        status = p.kernel && p.kernel_of
-                     ? give_point(s, &p)
-                     : kas_fail(KAS_NO_MEMORY, "no memory for %d kernels", s->targets);
-        kas_replacement_free(&p.replacement);
-        kas_assignment_free(&p.layers);
-        free(p.kernel);
-        free(p.kernel_of);
-    }
-    return status;
+    for (int i = 0; i <= points; i++)
+        KAS_TRY(with_point(s, i, s->step[(2 * i * steps + points) / (2 * points)], give_point));
+    return KAS_OK;
 }
 
 static kas_status run_all(session *s)
@@ -340,6 +408,8 @@ static kas_status run_all(session *s)
                                          {"params", KAS_RIGHT},         {"time", KAS_RIGHT},
                                          {"of unmodified", KAS_RIGHT}};
     kas_machine machine;
+    for (int i = 0; i < 2; i++)
+        KAS_TRY(kas_file_is_input(s->o->path[i]));
     if (s->o->picture)
         KAS_TRY(kas_file_check_writable(s->o->picture));
     KAS_TRY(kas_machine_find(s->o->machine, "auto", s->o->common.threads, &machine));
@@ -347,8 +417,9 @@ static kas_status run_all(session *s)
     KAS_TRY(
         kas_predictor_create(&machine, s->net, KAS_KEEP_BATCH, KAS_PRECISION_FP32, &s->predictor));
     KAS_TRY(read_ends(s));
+    KAS_TRY(find_steps(s));
     if (s->o->folder)
-        KAS_TRY(kas_mkdirs(s->o->folder));
+        KAS_TRY(clear_folder(s->o->folder));
     s->table = kas_table_create(columns, sizeof columns / sizeof *columns);
     KAS_TRY(give_points(s));
     if (!s->o->common.json)
@@ -375,6 +446,7 @@ static kas_status run(int argc, char **argv)
     for (int i = 0; i < 2; i++)
         kas_replacement_free(&s.end[i]);
     free(s.changed);
+    free(s.step);
     free(s.target);
     kas_net_free(s.net);
     return status;
