@@ -74,6 +74,11 @@ expect 6 'none of' "${assemble[@]}" "${kernels[@]}" --strategy blockswap --param
 expect 3 'none.json' "${assemble[@]}" "$dir/none.json" --latency 0.5 -o "$dir/x"
 "$kas" dataset make shapes -o "$dir/other.h5" --train 240 --test 40 --size 8 --classes 5 >/dev/null
 expect 3 'fc.weight' "${assemble[@]}" "${kernels[@]}" --dataset "$dir/other.h5" --init "$trained" --latency 0.8 -o "$dir/x"
+# Too few images for the imitations are found before anything is trained.
+expect 3 '24 validation images are fewer than one batch of 32' "${assemble[@]}" "${kernels[@]}" --batch 32 --latency 0.8 -o "$dir/few"
+[ ! -e "$dir/few" ] || fail "a network was trained for nothing"
+expect 3 '24 validation images are fewer' "${assemble[@]}" "${kernels[@]}" --batch 32 --init "$trained" --loss fisher --latency 0.8 -o "$dir/few"
+expect 3 '217 asked for' "${assemble[@]}" "${kernels[@]}" --images 217 --latency 0.8 -o "$dir/few"
 mkdir -p "$dir/empty"
 expect 3 'there is no kernel file' "${assemble[@]}" "$dir/empty" --latency 0.5 -o "$dir/x"
 

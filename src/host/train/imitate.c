@@ -31,13 +31,44 @@ typedef struct run {
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
+kas_status kas_imitate_check(const kas_imitate_options *options)
+{
+    const kas_train_options *t = &options->train;
+    const uint32_t batch = (uint32_t)t->recipe.batch;
+    const kas_precision precision = (kas_precision)t->recipe.precision;
+    if (options->images > t->train_count)
+        return kas_fail(KAS_BAD_INPUT,
+                        "--images: %" PRIu32 " asked for; %s has %" PRIu32 " to train on",
+                        options->images, t->dataset->path, t->train_count);
+    KAS_TRY(kas_feed_check(t));
+    if (options->images && options->images < batch)
+        return kas_fail(KAS_BAD_INPUT,
+                        "--images: %" PRIu32 " are fewer than one batch of %" PRIu32
+                        "; use a smaller --batch or more --images",
+                        options->images, batch);
+    if (precision != KAS_PRECISION_FP32 && precision != KAS_PRECISION_TF32)
+        return kas_fail(KAS_BAD_INPUT, "--precision: imitation works in fp32 or tf32");
+    if (!options->unscored && t->validation_count < batch)
+        return kas_fail(KAS_BAD_INPUT,
+                        "%s: %" PRIu32 " validation images are fewer than one batch of %" PRIu32
+                        "; use a smaller --batch or a larger --validation",
+                        t->dataset->path, t->validation_count, batch);
+    return KAS_OK;
+}
+
+static kas_status check_replaced(const kas_train_options *t)
+{
+    return kas_replacement_replaced(t->programs->replacement)
+               ? KAS_OK
+               : kas_fail(KAS_BAD_INPUT,
+                          "no convolution of network %s is replaced; expected kernels "
+                          "that imitate at least one",
+                          t->net->file);
+}
+
 static kas_status choose_images(run *r)
 {
     kas_train_options *t = &r->train;
-    if (r->o->images > t->train_count)
-        return kas_fail(KAS_BAD_INPUT,
-                        "--images: %" PRIu32 " asked for; %s has %" PRIu32 " to train on",
-                        r->o->images, t->dataset->path, t->train_count);
     if (!r->o->images)
         return KAS_OK;
     r->index = malloc(sizeof *r->index * t->train_count);
@@ -48,27 +79,6 @@ static kas_status choose_images(run *r)
                             r->index));
     t->train_index = r->index;
     t->train_count = r->o->images;
-    return KAS_OK;
-}
-
-static kas_status check(const kas_train_options *t, bool scored)
-{
-    const char *path = t->dataset->path;
-    const uint32_t batch = (uint32_t)t->recipe.batch;
-    const kas_precision precision = (kas_precision)t->recipe.precision;
-    KAS_TRY(kas_feed_check(t));
-    if (kas_replacement_replaced(t->programs->replacement) == 0)
-        return kas_fail(KAS_BAD_INPUT,
-                        "no convolution of network %s is replaced; expected kernels "
-                        "that imitate at least one",
-                        t->net->file);
-    if (precision != KAS_PRECISION_FP32 && precision != KAS_PRECISION_TF32)
-        return kas_fail(KAS_BAD_INPUT, "--precision: imitation works in fp32 or tf32");
-    if (scored && t->validation_count < batch)
-        return kas_fail(KAS_BAD_INPUT,
-                        "%s: %" PRIu32 " validation images are fewer than one batch of %" PRIu32
-                        "; use a smaller --batch or a larger --validation",
-                        path, t->validation_count, batch);
     return KAS_OK;
 }
 
@@ -318,8 +328,9 @@ kas_status kas_imitate(kas_device *device, const kas_imitate_options *options,
     kas_status status = KAS_OK;
     *out = (kas_imitate_result){0};
     r.train.recipe.ema = 0;
+    KAS_TRY(kas_imitate_check(options));
+    KAS_TRY(check_replaced(&r.train));
     KAS_TRY_GOTO(choose_images(&r), out);
-    KAS_TRY_GOTO(check(&r.train, !options->unscored), out);
     KAS_TRY_GOTO(create_models(&r, &out->compile_seconds), out);
     out->memory = kas_model_memory(r.twin) + kas_model_memory(r.model);
     KAS_TRY_GOTO(kas_feed_create(device, &r.train, out->memory, &r.feed), out);

@@ -39,6 +39,10 @@ typedef struct kas_imitate_result {
     size_t memory; /* bytes of device memory planned */
 } kas_imitate_result;
 
+/* Checks what can be known before anything is compiled or trained, of options without programs too:
+ * recipe, images, and that scoring has a batch of validation images. */
+kas_status kas_imitate_check(const kas_imitate_options *options);
+
 /* The caller frees *out with kas_imitate_result_free, also after a failure. Fails with
  * KAS_INTERRUPTED when on_progress asks for an end, and with KAS_NOTHING_VALID when a kernel's
  * weights or output became not finite. */

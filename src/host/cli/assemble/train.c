@@ -180,33 +180,56 @@ static kas_status run_imitation(kas_assemble *a, kas_imitate_options *options, d
     return status == KAS_INTERRUPTED ? kas_interrupt_status() : status;
 }
 
+/* The options of an imitation; the caller frees *index. */
+static kas_status imitation_options(const kas_assemble *a, kas_imitate_options *out,
+                                    uint32_t **index)
+{
+    kas_train_options *t = &out->train;
+    *out = (kas_imitate_options){.train = {.net = a->data.net,
+                                           .dataset = a->data.dataset,
+                                           .seed = a->seed,
+                                           .on_progress = on_progress,
+                                           .weights_in = a->trained},
+                                 .images = (uint32_t)a->images};
+    KAS_TRY(kas_recipe_load("imitation", &t->recipe, NULL));
+    if (a->recipe.batch < t->recipe.batch)
+        t->recipe.batch = a->recipe.batch;
+    KAS_TRY(kas_dataset_split(t->dataset, a->seed, a->validation, index, &t->train_count,
+                              &t->validation_count));
+    if (!a->images)
+        out->images = t->train_count < USUAL_IMAGES ? 0 : USUAL_IMAGES;
+    t->train_index = *index;
+    t->validation_index = *index + t->train_count;
+    return KAS_OK;
+}
+
+kas_status kas_assemble_check_images(const kas_assemble *a)
+{
+    const bool losses = a->strategy == KAS_ASSEMBLE_KNAPSACK && a->loss == KAS_ASSEMBLE_IMITATION;
+    kas_imitate_options options;
+    uint32_t *index = NULL;
+    if (!losses && (!a->init || a->dry_run))
+        return KAS_OK; /* nothing imitates */
+    kas_status status = imitation_options(a, &options, &index);
+    if (status == KAS_OK)
+        status = kas_imitate_check(&options);
+    free(index);
+    return status;
+}
+
 kas_status kas_assemble_imitate(kas_assemble *a, const kas_replacement *replacement,
                                 const char *what, const char *weights, double *missed)
 {
     progress shown = {a, what, "% missed", 100};
     kas_programs programs = {0};
-    kas_imitate_options options = {.train = {.net = a->data.net,
-                                             .dataset = a->data.dataset,
-                                             .programs = &programs,
-                                             .seed = a->seed,
-                                             .on_progress = on_progress,
-                                             .context = &shown,
-                                             .weights_in = a->trained,
-                                             .weights_out = weights},
-                                   .images = (uint32_t)a->images};
-    kas_train_options *t = &options.train;
+    kas_imitate_options options;
     uint32_t *index = NULL;
     kas_status status = KAS_OK;
-    KAS_TRY(kas_recipe_load("imitation", &t->recipe, NULL));
-    if (a->recipe.batch < t->recipe.batch)
-        t->recipe.batch = a->recipe.batch;
-    KAS_TRY(kas_dataset_split(t->dataset, a->seed, a->validation, &index, &t->train_count,
-                              &t->validation_count));
-    if (!a->images)
-        options.images = t->train_count < USUAL_IMAGES ? 0 : USUAL_IMAGES;
-    t->train_index = index;
-    t->validation_index = index + t->train_count;
-    const kas_model_options model = {.batch = t->recipe.batch, .training = true};
+    KAS_TRY_GOTO(imitation_options(a, &options, &index), out);
+    options.train.programs = &programs;
+    options.train.context = &shown;
+    options.train.weights_out = weights;
+    const kas_model_options model = {.batch = options.train.recipe.batch, .training = true};
     KAS_TRY_GOTO(kas_model_build_programs(&model, replacement, kas_device_get_info(a->device)->arch,
                                           &programs),
                  out);

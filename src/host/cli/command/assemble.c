@@ -333,6 +333,7 @@ static kas_status open_all(kas_assemble *a)
     char path[PATH_MAX];
     KAS_TRY(kas_cli_training_open(a->dataset_path, false, &a->net, NULL, &a->data));
     KAS_TRY(take_kernels(a));
+    KAS_TRY(kas_assemble_check_images(a));
     if (a->init)
         KAS_TRY(kas_pretrained_check(a->init, a->data.net, NULL, false));
     KAS_TRY(kas_machine_find(a->machine_name ? a->machine_name : "auto", a->device_name,
