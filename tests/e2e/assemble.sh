@@ -80,7 +80,10 @@ expect 3 '24 validation images are fewer than one batch of 32' "${assemble[@]}" 
 expect 3 '24 validation images are fewer' "${assemble[@]}" "${kernels[@]}" --batch 32 --init "$trained" --loss fisher --latency 0.8 -o "$dir/few"
 expect 3 '217 asked for' "${assemble[@]}" "${kernels[@]}" --images 217 --latency 0.8 -o "$dir/few"
 mkdir -p "$dir/empty"
-expect 3 'there is no kernel file' "${assemble[@]}" "$dir/empty" --latency 0.5 -o "$dir/x"
+expect 3 "error: $dir/empty: there is no kernel file" "${assemble[@]}" "$dir/empty" --latency 0.5 -o "$dir/x"
+cp kernels/group_conv.json "$dir/empty"
+echo '{}' >"$dir/empty/bad.json"
+expect 0 "warning: $dir/empty: 1 file is not used" "${assemble[@]}" "$dir/empty" --loss fisher --latency 0.9 -o "$dir/x" --dry-run
 
 # A study: one without finished candidates, and then the same with them.
 search=("$kas" search --strategy random --dataset "$dir/s.h5" --net resnet20 --study "$dir/study" --candidates 4 --epochs 2 --batch 20 --device cpu --threads 1

@@ -96,7 +96,7 @@ expect 0 sampled "${open_ended[@]}" --study "$dir/x" --rungs 2 --asynchronous --
 expect 0 '' "${open_ended[@]}" --study "$dir/x" --space nas-pte --flops 1 --params 2 --dry-run
 
 mkdir "$dir/empty"
-expect 3 'there is no kernel file' "${base[@]}" --study "$dir/x" --from "$dir/empty"
+expect 3 "--from: $dir/empty: there is no kernel file" "${base[@]}" --study "$dir/x" --from "$dir/empty"
 expect 3 "$dir/nowhere" "${base[@]}" --study "$dir/x" --from "$dir/nowhere"
 expect 2 'expected one of random, evolution, tree' "${base[@]}" --study "$dir/x" --strategy cleverness
 expect 2 'rising order' "${base[@]}" --study "$dir/x" --rungs 3,1

@@ -34,7 +34,9 @@ kas_status kas_session_collect_from(const kas_session_request *request, kas_sess
 {
     if (!request->from)
         return KAS_OK;
-    KAS_TRY(kas_from_collect(request->from, &s->from));
+    const kas_status status = kas_from_collect(request->from, &s->from);
+    if (status != KAS_OK)
+        return kas_fail_context(status, "--from");
     kas_sha256_hex(s->from.data, s->from.size, s->search.from);
     return KAS_OK;
 }

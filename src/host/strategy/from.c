@@ -90,7 +90,7 @@ static kas_status collect_file(const char *folder, const char *file, collection 
     kas_assignment kernels;
     kas_buf text = {0};
     if (snprintf(path, sizeof path, "%s/%s", folder, file) >= (int)sizeof path)
-        return kas_fail(KAS_BAD_INPUT, "--from %.100s...: path too long", folder);
+        return kas_fail(KAS_BAD_INPUT, "%.100s...: path too long", folder);
     kas_status status = kas_file_read(path, MOST_KERNEL_BYTES, &text);
     if (status == KAS_OK)
         status = kas_assignment_read_json(path, kas_buf_text(&text), text.size, &kernels);
@@ -113,8 +113,7 @@ static kas_status collect_folder(const char *folder, collection *c)
     const int files = scandir(folder, &file, is_json, alphasort);
     kas_status status = KAS_OK;
     if (files < 0)
-        return kas_fail(KAS_BAD_INPUT, "--from %s: cannot be read: %s", folder,
-                        kas_strerror(errno));
+        return kas_fail(KAS_BAD_INPUT, "%s: cannot be read: %s", folder, kas_strerror(errno));
     for (int i = 0; i < files; i++) {
         if (status == KAS_OK && c->kernels < KAS_FROM_KERNELS)
             status = collect_file(folder, file[i]->d_name, c);
@@ -132,16 +131,18 @@ kas_status kas_from_collect(const char *path, kas_buf *out)
     KAS_TRY(study ? collect_study(path, &c) : collect_folder(path, &c));
     kas_buf_puts(out, "\n]}\n");
     if (c.kernels == 0 && study)
-        return kas_fail(KAS_BAD_INPUT, "--from %s: no candidate of this study has finished", path);
+        return kas_fail(KAS_BAD_INPUT, "%s: no candidate of this study has finished", path);
     if (c.kernels == 0)
         return kas_fail(KAS_BAD_INPUT,
-                        "--from %s: there is no kernel file (*.json) in it%s%s; give a study or a "
+                        "%s: there is no kernel file (*.json) in it%s%s; give a study or a "
                         "folder of kernel files, such as kernels/",
                         path, c.refused ? ": " : "", c.why);
     if (c.refused)
-        kas_warn("--from %s: %d files are not used; the first of them: %s", path, c.refused, c.why);
+        kas_warn(c.refused == 1 ? "%s: %d file is not used: %s"
+                                : "%s: %d files are not used; the first of them: %s",
+                 path, c.refused, c.why);
     if (out->size > KAS_FROM_BYTES)
-        return kas_fail(KAS_BAD_INPUT, "--from %s: the kernels have %zu bytes, more than %d", path,
+        return kas_fail(KAS_BAD_INPUT, "%s: the kernels have %zu bytes, more than %d", path,
                         out->size, KAS_FROM_BYTES);
     return kas_buf_status(out);
 }

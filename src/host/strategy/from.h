@@ -1,4 +1,5 @@
-/* The kernels of --from STUDY|FOLDER, collected into one text.
+/* The kernels of a study or a folder, as search takes them by --from and assemble as an argument,
+ * collected into one text.
  *
  * The study keeps the text as STUDY/from.json, and its SHA-256 among its options: what happens to
  * the folder later does not matter.  The text is a JSON list of {"name", "kernel"}, where the
@@ -14,7 +15,7 @@ enum { KAS_FROM_KERNELS = 1000, KAS_FROM_BYTES = 64 << 20 };
 
 /* Collects the finished candidates of a study, the best first, or else the kernel files (*.json) of
  * a folder, in the order of their names; at most KAS_FROM_KERNELS. KAS_BAD_INPUT when there is no
- * kernel. */
+ * kernel. Messages begin with the path. */
 kas_status kas_from_collect(const char *path, kas_buf *out);
 
 /* Calls `take` for every kernel of such a text. */
