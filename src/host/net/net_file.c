@@ -18,7 +18,7 @@ static kas_status parse(const char *file, const char *text, cJSON **out)
 
 static kas_status check_block(const cJSON *block)
 {
-    static const char *const known[] = {"about", "arguments", "layers", NULL};
+    static const char *const known[] = {"about", "arguments", "requires", "layers", NULL};
     const cJSON *layers;
     if (kas_net_file_kind(block->string) >= 0)
         return kas_fail(KAS_BAD_INPUT, "block \"%s\" has the name of a kind of layer",
@@ -61,8 +61,8 @@ static kas_status read_name(const cJSON *root, char name[32])
 
 static kas_status check_head(kas_net_reader *r)
 {
-    static const char *const known[] = {"format",    "version", "name",   "about", "source",
-                                        "arguments", "blocks",  "layers", NULL};
+    static const char *const known[] = {"format",    "version",  "name",   "about",  "source",
+                                        "arguments", "requires", "blocks", "layers", NULL};
     KAS_TRY(check_format(r->root));
     KAS_TRY(kas_json_only(r->root, "network", known));
     if (!kas_json_has(r->root, "blocks"))
@@ -84,8 +84,8 @@ static kas_status parse_options(const char *options, const cJSON *arguments, cJS
         if (sscanf(p, "%31[a-zA-Z0-9_]=%9ld%n", name, &value, &length) != 2 ||
             (p[length] && p[length] != ','))
             return kas_fail(KAS_BAD_INPUT,
-                            "options \"%.64s\": expected name=number, with commas "
-                            "between",
+                            "options \"%.128s\": expected name=number, with commas between; the "
+                            "network's file says what its numbers mean (networks/README.md)",
                             options);
         if (!kas_net_is_argument(arguments, name))
             return kas_fail(KAS_BAD_INPUT, "the network has no argument \"%s\"", name);
@@ -120,6 +120,8 @@ static kas_status read_network(kas_net_reader *r)
                                 arguments ? arguments : r->root);
     cJSON_Delete(given);
     KAS_TRY(status);
+    KAS_TRY(kas_net_locate(r, kas_net_check_required(r->root, &s.names),
+                           cJSON_GetObjectItemCaseSensitive(r->root, "requires")));
     KAS_TRY(kas_net_read_list(r, layers, &s));
     return kas_net_locate(r, check_logits(r), layers);
 }

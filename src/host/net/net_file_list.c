@@ -203,6 +203,24 @@ kas_status kas_net_bind_arguments(const cJSON *arguments, const cJSON *statement
     return KAS_OK;
 }
 
+kas_status kas_net_check_required(const cJSON *owner, const kas_names *names)
+{
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(owner, "requires");
+    if (list && !cJSON_IsObject(list))
+        return kas_fail(KAS_BAD_INPUT, "field \"requires\": expected an object of expressions, "
+                                       "each with the message of its failure");
+    for (const cJSON *item = list ? list->child : NULL; item; item = item->next) {
+        int64_t fulfilled;
+        KAS_TRY(kas_expression(item->string, names, &fulfilled));
+        if (!cJSON_IsString(item))
+            return kas_fail(KAS_BAD_INPUT, "field \"requires\": expected a text for \"%s\"",
+                            item->string);
+        if (!fulfilled)
+            return kas_fail(KAS_BAD_INPUT, "%s", item->valuestring);
+    }
+    return KAS_OK;
+}
+
 static kas_status check_use(const cJSON *statement, const cJSON *block)
 {
     const cJSON *arguments = cJSON_GetObjectItemCaseSensitive(block, "arguments");
@@ -231,6 +249,7 @@ static kas_status use_block(kas_net_reader *r, const cJSON *statement, const cJS
     KAS_TRY(kas_net_set_shape(r, in, &inner.names));
     KAS_TRY(kas_net_bind_arguments(cJSON_GetObjectItemCaseSensitive(block, "arguments"), statement,
                                    &outer->names, &inner.names));
+    KAS_TRY(kas_net_check_required(block, &inner.names));
     KAS_TRY(kas_net_read_list(r, cJSON_GetObjectItemCaseSensitive(block, "layers"), &inner));
     outer->last = inner.last;
     for (int i = first; outer->depth == 0 && i < r->b.net->layers; i++)

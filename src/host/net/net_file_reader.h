@@ -45,6 +45,8 @@ kas_status kas_net_set_shape(const kas_net_reader *r, int layer, kas_names *name
  * the default, evaluated with the names so far. */
 kas_status kas_net_bind_arguments(const cJSON *arguments, const cJSON *given,
                                   const kas_names *outer, kas_names *names);
+/* Evaluates what the network, or a block, requires of its arguments: "requires" of `owner`. */
+kas_status kas_net_check_required(const cJSON *owner, const kas_names *names);
 bool kas_net_is_argument(const cJSON *arguments, const char *name);
 
 /* Puts the file and line of `item` in front of a failure's message, unless an inner call has

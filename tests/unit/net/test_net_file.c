@@ -115,14 +115,46 @@ static void blocks_unroll(void **state)
     kas_net_free(net);
 }
 
+typedef struct broken {
+    const char *text, *where, *what;
+} broken;
+
+static void explain(const broken *file, size_t files)
+{
+    for (size_t i = 0; i < files; i++) {
+        kas_net *net = NULL;
+        assert_int_equal(kas_net_build(file[i].text, 16, 16, 3, 10, &net), KAS_BAD_INPUT);
+        assert_null(net);
+        if (!strstr(kas_error(), file[i].where) || !strstr(kas_error(), file[i].what))
+            fail_msg("\"%s\" lacks \"%s\" or \"%s\"", kas_error(), file[i].where, file[i].what);
+    }
+}
+
+static void requirements_are_checked(void **state)
+{
+    (void)state;
+    static const broken cases[] = {
+        {HEAD "\"arguments\": [\"n = 3\"],\n\"requires\": {\"n > 2\": \"few\", \"n < 3\": \"n is "
+              "below 3\"}, \"layers\": []}",
+         "line 3", "n is below 3"},
+        {HEAD "\"blocks\": {\n\"b\": {\"requires\": {\"h > 16\": \"the images are too small\"}, "
+              "\"layers\": []}},\n\"layers\": [\n{\"b\": \"x\"}]}",
+         "line 5", "the images are too small"},
+        {HEAD "\"requires\": [],\n\"layers\": []}", "line 2", "expected an object"},
+        {HEAD "\"requires\": {\"0\": 1},\n\"layers\": []}", "line 2", "expected a text"},
+        {HEAD "\"requires\": {\"m\": \"m\"},\n\"layers\": []}", "line 2", "unknown name"},
+    };
+    explain(cases, sizeof cases / sizeof *cases);
+    kas_net_free(read_net(
+        HEAD "\"requires\": {\"h == 16\": \"other images\"}, \"layers\": [\n" TAIL, 16, 16));
+}
+
 /* Each is found, and the message holds the line (4 on: the first layer) or field, and what was
  * expected. */
 static void broken_files_are_explained(void **state)
 {
     (void)state;
-    static const struct {
-        const char *text, *where, *what;
-    } cases[] = {
+    static const broken cases[] = {
         {"{\"format\": \"kas-gpu network\",\n\"version\": 1,", "line 2", "not valid JSON"},
         {"{\"version\": 1}", "network", "\"format\""},
         {"{\"format\": \"kas-gpu kernel\", \"version\": 1}", "format",
@@ -189,13 +221,7 @@ static void broken_files_are_explained(void **state)
         {HEAD "\"like\": \"resnet99\"}", "network", "unknown network \"resnet99\""},
         {HEAD "\"like\": \"resnet18\", \"layers\": []}", "network", "unknown field \"layers\""},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        kas_net *net = NULL;
-        assert_int_equal(kas_net_build(cases[i].text, 16, 16, 3, 10, &net), KAS_BAD_INPUT);
-        assert_null(net);
-        if (!strstr(kas_error(), cases[i].where) || !strstr(kas_error(), cases[i].what))
-            fail_msg("\"%s\" lacks \"%s\" or \"%s\"", kas_error(), cases[i].where, cases[i].what);
-    }
+    explain(cases, sizeof cases / sizeof *cases);
     print_message("%zu broken files are explained\n", sizeof cases / sizeof *cases);
 }
 
@@ -354,6 +380,7 @@ static void files_are_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(requirements_are_checked),
         cmocka_unit_test(layers_have_their_fields),
         cmocka_unit_test(blocks_unroll),
         cmocka_unit_test(broken_files_are_explained),

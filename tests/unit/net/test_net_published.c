@@ -160,6 +160,14 @@ static void every_cell_has_its_network(void **state)
         kas_net_free(net);
     }
     print_message("%d cells have no path\n", refused);
+    kas_net *none = NULL;
+    assert_int_equal(kas_net_build("nb201:cell=0", 4, 4, 3, 2, &none), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "the cell has no path from its input to its result"));
+    assert_int_equal(kas_net_build("nb201:cell=15625", 4, 4, 3, 2, &none), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "cell is the number of a cell, 0 to 15624"));
+    assert_int_equal(kas_net_build("nb201:cell=|skip_connect~0|", 4, 4, 3, 2, &none),
+                     KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "networks/README.md"));
     if (EVERY == 1)
         assert_int_equal(refused, 341);
 }
