@@ -37,6 +37,9 @@ expect 2 'there is no score "fishers"; there are fisher, ' "${score[@]}" --score
 expect 2 '--batch: expected an integer in [8, 1024]' "${score[@]}" --batch 7
 expect 3 '120 images are too few for 2 minibatches of 64' "${score[@]}" --batch 64
 expect 3 'kernels/nas_pte_2.json' "${score[@]}" kernels/nas_pte_2.json
+expect 0 'params' "${score[@]}" --batch 64 --scores params,synflow # which look at no images
+expect 2 '--input and --classes: the data set has them' "${score[@]}" --input 3x16x16
+expect 2 '--input and --classes: the data set has them' "${score[@]}" --classes 4
 # Images that say nothing: all of one value; in a minibatch all of one class.
 for kind in constant class; do
     mkdir "$dir/$kind"

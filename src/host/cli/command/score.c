@@ -74,6 +74,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (!o->net.name)
             argp_error(state, "no network is given; give one, for example --net resnet20");
+        if (o->dataset && (o->net.h || o->net.classes))
+            argp_error(state, "--input and --classes: the data set has them; leave them out, or "
+                              "leave out --dataset");
         return 0;
     default:
         return kas_cli_set(state, option_list, values, key, arg);
@@ -420,6 +423,7 @@ static kas_status print_all(const session *s)
 
 static kas_status open_network(session *s)
 {
+    const kas_cli_net usual = kas_cli_net_defaults();
     kas_cli_net net = s->o->net;
     if (s->o->dataset) {
         KAS_TRY(kas_dataset_open(s->o->dataset, &s->dataset));
@@ -427,9 +431,27 @@ static kas_status open_network(session *s)
         net.w = (int)s->dataset->w;
         net.c = (int)s->dataset->c;
         net.classes = (int)s->dataset->classes;
-        KAS_TRY(kas_minibatches_draw(s->dataset, s->o->batch, s->o->seed, s->minibatch));
     }
+    if (!net.h) {
+        net.c = usual.c;
+        net.h = usual.h;
+        net.w = usual.w;
+    }
+    if (!net.classes)
+        net.classes = usual.classes;
     return kas_cli_net_targets(&net, &s->net, &s->target, &s->targets);
+}
+
+/* Draws minibatches if a score looks at images. */
+static kas_status open_minibatches(session *s)
+{
+    bool needed = false;
+    for (int i = 0; i < KAS_SCORES; i++)
+        needed |= s->o->asked[i] && kas_score_get(i)->needs & KAS_SCORE_DATA;
+    if (!needed || !s->dataset)
+        return KAS_OK;
+    s->setup.minibatch = s->minibatch;
+    return kas_minibatches_draw(s->dataset, s->o->batch, s->o->seed, s->minibatch);
 }
 
 static kas_status open_predictor(session *s)
@@ -451,9 +473,9 @@ static kas_status run_session(session *s)
                                  .targets = s->targets,
                                  .batch = s->o->batch,
                                  .seed = s->o->seed,
-                                 .minibatch = s->dataset ? s->minibatch : NULL,
                                  .predictor = s->predictor};
     memcpy(s->setup.asked, s->o->asked, sizeof s->setup.asked);
+    KAS_TRY(open_minibatches(s));
     KAS_TRY(kas_score_check(&s->setup));
     KAS_TRY(find_subjects(s));
     KAS_TRY(kas_score_each(s->o->common.threads, s->subjects, score_one, s));
@@ -473,6 +495,7 @@ static kas_status run(int argc, char **argv)
                        .batch = 16,
                        .draws = 1};
     bool done;
+    o.net.h = o.net.classes = 0; /* stay 0 without --input and --classes */
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
     if (done)
         return KAS_OK;
