@@ -21,12 +21,15 @@ static double reflect(int n, int k, double *a, double *v, double *w)
     }
     for (int i = k + 1; i < n; i++)
         v[i] /= sqrt(square);
-    for (int i = k + 1; i < n; i++) {
-        w[i] = 0;
-        for (int j = k + 1; j < n; j++)
-            w[i] += (i < j ? a[i * n + j] : a[j * n + i]) * v[j];
+    for (int i = k + 1; i < n; i++)
+        w[i] = a[i * n + i] * v[i];
+    for (int i = k + 1; i < n; i++) /* the upper triangle, along its rows */
+        for (int j = i + 1; j < n; j++) {
+            w[i] += a[i * n + j] * v[j];
+            w[j] += a[i * n + j] * v[i];
+        }
+    for (int i = k + 1; i < n; i++)
         projection += v[i] * w[i];
-    }
     for (int i = k + 1; i < n; i++)
         w[i] = 2 * (w[i] - projection * v[i]);
     for (int i = k + 1; i < n; i++)
