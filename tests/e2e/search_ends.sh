@@ -42,6 +42,7 @@ awk -v turns="$(grep '"kind": "turns"' "$dir/a.json" | number ended | sort -n | 
 [ "$(grep -oE '"latency_ratio": [0-9.]+' "$dir/a/best/model.json" | sort)" = "$(grep '"kind": "turns"' "$dir/a.json" | grep -oE '"latency_ratio": [0-9.]+' | sort)" ] ||
     fail "other ratios in model.json: $(cat "$dir/a/best/model.json")"
 [ -n "$("$kas" log "$dir/a" "turns-000$(grep '"kind": "turns"' "$dir/a.json" | number index | head -n 1)")" ] || fail "no log of a measurement in turns"
+expect 0 "\"done\": true, \"answer\": \"$answer\"" "$kas" status "$dir/a" --json
 # Candidates are timed so as well: their latency is that of the unmodified network, times the ratio.
 base=$(grep '"kind": "baseline"' "$dir/a.json" | number latency_seconds)
 grep '"kind": "candidate"' "$dir/a.json" | grep '"latency_ratio": [0-9]' >"$dir/timed"
@@ -64,11 +65,18 @@ grep '"kind": "baseline"' "$dir/a.json" | awk '{ n = split($0, a, /"confirm_accu
 # Nothing is within a loss of 0 points and one standard error: the nearest is named, and nothing is lost.
 expect 6 'The nearest is candidate' "${search[@]}" --study "$dir/none" --max-loss 0 --latency 100 --validation 0.5
 expect 0 'complete, but no kernel is faster' "$kas" status "$dir/none"
+expect 0 '"done": true, "answer": null' "$kas" status "$dir/none" --json
+expect 0 'the study has ended without an answer, because no kernel is faster' "$kas" export "$dir/none" -o "$dir/nearest"
+grep -q 'Note: the study has ended without an answer' "$dir/nearest/README.md" && grep -q 'Latency: [0-9.]* times' "$dir/nearest/README.md" ||
+    fail "an export without an answer: $(head -8 "$dir/nearest/README.md")"
+expect 0 '' "$kas" report "$dir/none" -o "$dir/none.html"
+grep -q 'The study is complete and has no answer: no kernel is faster' "$dir/none.html" || fail "the page does not say that there is no answer"
 grep -q 'final' <<<"$("$kas" log "$dir/none")" && fail "the test set was opened without an answer"
 expect 6 'The nearest is candidate' "$kas" resume "$dir/none"
 # Without finalists a search ends with its candidates.
 expect 0 "no finalists were asked for; to train the best of these in another study: kas-gpu search --from $dir/zero" "${search[@]}" --study "$dir/zero" --candidates 1 --finalists 0 --latency 0
 expect 0 'complete; it has no finalists' "$kas" status "$dir/zero"
+expect 0 '"done": true, "answer": null' "$kas" status "$dir/zero" --json
 grep -qE 'final|turns' <<<"$("$kas" log "$dir/zero")" && fail "finalists that nobody asked for"
 expect 2 '--finalists 0 names no answer, which --shrink needs' "${search[@]}" --study "$dir/rounds" --max-loss 1 --shrink 0.5 --finalists 0
 # Rounds: each has less FLOPs and begins with the kernels of the one before; the last finds none. Latency is

@@ -179,7 +179,7 @@ static kas_status put_others(kas_store *store, const made_study *how, const char
               .started = BEGUN,
               .state = KAS_WORK_FINISHED};
     KAS_TRY(put_item(store, how, &i, 1));
-    for (int seed = 0; seed < 2 && !how->under_way; seed++) {
+    for (int seed = 0; seed < 2 && !how->under_way && !how->unanswered; seed++) {
         i.kind = KAS_WORK_FINAL_BASELINE;
         i.seed = seed;
         i.accuracy = 0.63 + 0.01 * seed;
@@ -231,6 +231,8 @@ kas_status make_study(const char *folder, const made_study *how)
     options.seed = how->seed;
     options.candidates = how->candidates;
     options.prune_window = how->evolved ? 9 : 8; /* what tells the two kinds apart */
+    if (how->unanswered)
+        options.objective = KAS_OBJECTIVE_LATENCY;
     if (how->evolved)
         options.rungs = (kas_int_list){.count = 2, .value = {1, 2}};
     snprintf(options.net, sizeof options.net, "resnet20");

@@ -10,10 +10,11 @@
 
 typedef struct made_study {
     int candidates;
-    int epochs;     /* of a whole training */
-    uint64_t seed;  /* accuracies depend on it */
-    bool evolved;   /* later candidates are children of earlier ones, and better */
-    bool under_way; /* the last two candidates run, and there are no final trainings */
+    int epochs;      /* of a whole training */
+    uint64_t seed;   /* accuracies depend on it */
+    bool evolved;    /* later candidates are children of earlier ones, and better */
+    bool under_way;  /* the last two candidates run, and there are no final trainings */
+    bool unanswered; /* it looks for a kernel within --max-loss, and has ended without one */
     /* A text that stands wherever a text of a file may: in the data set's path, the device's name,
      * reasons, origins and kernels. NULL: ordinary ones. */
     const char *text;

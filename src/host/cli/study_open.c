@@ -91,17 +91,12 @@ bool kas_study_finals_done(const kas_study_view *v)
 
 bool kas_study_without_answer(const kas_study_view *v)
 {
-    int ended = 0;
-    for (int i = 0; i < v->count; i++) {
-        const kas_work *w = &v->work[i];
-        if (w->kind != KAS_WORK_CANDIDATE)
-            continue;
-        if (!kas_work_ended(w->state) || w->state == KAS_WORK_MACHINE_FAULT)
-            return false;
-        ended += !kas_work_discarded(w->state);
-    }
-    return ended > 0 && ended == v->options.candidates &&
-           !kas_ending_of(&v->options, v->work, v->count).answer;
+    return kas_ending_without_answer(&v->options, v->study.busy_seconds, v->work, v->count);
+}
+
+bool kas_study_done(const kas_study_view *v)
+{
+    return kas_study_finals_done(v) || kas_study_without_answer(v);
 }
 
 kas_status kas_study_run(const kas_study_command *command, int argc, char **argv)

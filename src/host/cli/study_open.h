@@ -48,5 +48,7 @@ bool kas_study_finals_done(const kas_study_view *view);
 /* Returns whether all candidates have ended and none of them answers the objective, so that nothing
  * follows. */
 bool kas_study_without_answer(const kas_study_view *view);
+/* Returns whether either is so: the search has nothing left to do. */
+bool kas_study_done(const kas_study_view *view);
 
 #endif

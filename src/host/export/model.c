@@ -6,7 +6,8 @@
 
 #include "host/core/file/files.h"
 #include "host/core/json/json.h"
-#include "host/leaderboard/objective.h"
+#include "host/leaderboard/finals.h"
+#include "host/leaderboard/leaderboard.h"
 #include "host/leaderboard/publish.h"
 #include "host/net/targets.h"
 #include "host/study/study_dir.h"
@@ -161,71 +162,123 @@ done:
 
 /* ---- any candidate, from the store ----------------------------------------------------------- */
 
-/* Finds a candidate by its number, or the one that leads. */
-static kas_status find_candidate(const char *study, const kas_study *record, const kas_work *work,
-                                 int count, int candidate, const kas_work **out)
-{
+/* A study from its store. */
+typedef struct stored {
+    const char *folder;
+    kas_study study;
     kas_search_options options;
-    KAS_TRY(kas_search_options_read(study, record->options, &options));
-    *out = candidate < 0 ? kas_objective_leader(&options, work, count) : NULL;
-    for (int i = 0; i < count && candidate >= 0; i++)
-        if (work[i].kind == KAS_WORK_CANDIDATE && work[i].index == candidate)
-            *out = &work[i];
+    kas_work *work;
+    int count;
+} stored;
+
+static kas_status read_stored(stored *s)
+{
+    kas_store *store = NULL;
+    kas_status status = kas_study_open(s->folder, KAS_STORE_READ, &store);
+    if (status == KAS_OK)
+        status = kas_store_get_study(store, &s->study);
+    if (status == KAS_OK)
+        status = kas_search_options_read(s->folder, s->study.options, &s->options);
+    if (status == KAS_OK)
+        status = kas_store_list(store, &s->work, &s->count);
+    kas_store_close(store);
+    return status;
+}
+
+/* Finds a candidate by its number, or the one that leads. */
+static kas_status find_candidate(const stored *s, int candidate, const kas_work **out)
+{
+    *out = candidate < 0 ? kas_objective_leader(&s->options, s->work, s->count) : NULL;
+    for (int i = 0; i < s->count && candidate >= 0; i++)
+        if (s->work[i].kind == KAS_WORK_CANDIDATE && s->work[i].index == candidate)
+            *out = &s->work[i];
     if (*out && (*out)->kernel)
         return KAS_OK;
     return candidate < 0
-               ? kas_fail(KAS_NOTHING_VALID, "%s: no candidate has finished yet", study)
-               : kas_fail(KAS_BAD_INPUT, "%s: there is no candidate %d", study, candidate);
+               ? kas_fail(KAS_NOTHING_VALID, "%s: no candidate has finished", s->folder)
+               : kas_fail(KAS_BAD_INPUT, "%s: there is no candidate %d", s->folder, candidate);
 }
 
-static kas_status set_candidate(const char *study, const kas_work *work, const kas_study *record,
-                                kas_export_model *out)
+/* Says why the candidate that leads is no answer. */
+static void set_note(const stored *s, const kas_work *work, kas_export_model *out)
 {
-    kas_search_options options;
+    char missing[KAS_ENDING_MISSING];
+    const long long k = work->index;
+    if (kas_finals_done(s->work, s->count))
+        snprintf(
+            out->note, sizeof out->note,
+            "the files of the study's answer are gone, and `kas-gpu resume` writes them again: "
+            "candidate %lld leads in the search",
+            k);
+    else if (!kas_ending_without_answer(&s->options, s->study.busy_seconds, s->work, s->count))
+        snprintf(out->note, sizeof out->note,
+                 "the study has no answer yet: candidate %lld is the best so far", k);
+    else
+        snprintf(out->note, sizeof out->note,
+                 "the study has ended without an answer, because %s; candidate %lld is the %s",
+                 kas_ending_missing(&s->options, work, missing), k,
+                 s->options.finalists ? "nearest" : "best");
+    kas_buf_printf(&out->facts, "- Note: %s.\n", out->note);
+}
+
+/* What the search measured, which is less than final trainings tell. */
+static void put_measured(const stored *s, const kas_work *work, kas_buf *out)
+{
+    const kas_work *baseline = kas_work_find(s->work, s->count, KAS_WORK_BASELINE);
+    const double ratio = kas_objective_ratio(&s->options, s->work, s->count, work);
+    if (isfinite(work->measured.accuracy)) {
+        kas_buf_printf(out, "- Validation accuracy in the search: %.2f%%",
+                       100 * work->measured.accuracy);
+        if (baseline && isfinite(baseline->measured.accuracy))
+            kas_buf_printf(out, " (the network as it is: %.2f%%)",
+                           100 * baseline->measured.accuracy);
+        kas_buf_puts(out, "\n");
+    }
+    if (isfinite(ratio))
+        kas_buf_printf(out, "- Latency: %.2f times that of the network as it is%s%s\n", ratio,
+                       *s->options.latency_on ? ", predicted for " : "", s->options.latency_on);
+}
+
+static kas_status set_candidate(const stored *s, const kas_work *work, kas_export_model *out)
+{
+    const kas_search_options *o = &s->options;
     kas_dataset *dataset;
     snprintf(out->title, sizeof out->title, "candidate %lld of study %s", (long long)work->index,
-             study);
+             s->folder);
     KAS_TRY(kas_publish_kernel_text(work, &out->kernel_text));
-    KAS_TRY(kas_study_weights_path(study, work, out->weights));
+    KAS_TRY(kas_study_weights_path(s->folder, work, out->weights));
     if (kas_file_exists(out->weights))
         out->weights_note = "the weights of its training in the search, on all but the validation "
                             "images";
     else
         out->weights[0] = 0; /* it is not on the frontier, or exceeded the limit */
-    if (isfinite(work->measured.accuracy))
-        kas_buf_printf(&out->facts, "- Validation accuracy in the search: %.2f%%\n",
-                       100 * work->measured.accuracy);
-    KAS_TRY(kas_search_options_read(study, record->options, &options));
-    KAS_TRY(kas_dataset_open_streamed(record->dataset_path, &dataset)); /* only for its sizes */
+    put_measured(s, work, &out->facts);
+    KAS_TRY(kas_dataset_open_streamed(s->study.dataset_path, &dataset)); /* only for its sizes */
     kas_export_setting setting = {
-        .net = *options.network ? options.network : options.net,
+        .net = *o->network ? o->network : o->net,
         .c = (int)dataset->c,
         .h = (int)dataset->h,
         .w = (int)dataset->w,
         .classes = (int)dataset->classes,
-        .targets = options.targets[0] ? options.targets : NULL,
-        .budget = {.max_flops_ratio = options.flops, .max_params_ratio = options.params}};
+        .targets = o->targets[0] ? o->targets : NULL,
+        .budget = {.max_flops_ratio = o->flops, .max_params_ratio = o->params}};
     kas_dataset_close(dataset);
     return build(&setting, out);
 }
 
 static kas_status from_store(const char *study, int candidate, kas_export_model *out)
 {
-    kas_store *store = NULL;
-    kas_study record = {0};
-    kas_work *work = NULL;
-    int count = 0;
-    kas_status status = KAS_OK;
-    KAS_TRY_GOTO(kas_study_open(study, KAS_STORE_READ, &store), done);
-    KAS_TRY_GOTO(kas_store_get_study(store, &record), done);
-    KAS_TRY_GOTO(kas_store_list(store, &work, &count), done);
-    const kas_work *found;
-    KAS_TRY_GOTO(find_candidate(study, &record, work, count, candidate, &found), done);
-    KAS_TRY_GOTO(set_candidate(study, found, &record, out), done);
-done:
-    kas_work_list_free(work, count);
-    kas_study_clear(&record);
-    kas_store_close(store);
+    stored s = {.folder = study};
+    const kas_work *found = NULL;
+    kas_status status = read_stored(&s);
+    if (status == KAS_OK)
+        status = find_candidate(&s, candidate, &found);
+    if (status == KAS_OK && candidate < 0)
+        set_note(&s, found, out);
+    if (status == KAS_OK)
+        status = set_candidate(&s, found, out);
+    kas_work_list_free(s.work, s.count);
+    kas_study_clear(&s.study);
     return status;
 }
 

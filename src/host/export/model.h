@@ -25,7 +25,8 @@ typedef struct kas_export_model {
     char title[4608];
     char weights[4096]; /* "" = none */
     const char *weights_note;
-    kas_buf facts; /* Markdown */
+    kas_buf facts;  /* Markdown */
+    char note[512]; /* why the kernel is not a study's answer; "" where it is, or was chosen */
 } kas_export_model;
 
 /* Loads a kernel file with the network of `setting`. The caller calls kas_export_model_free, also
@@ -33,7 +34,8 @@ typedef struct kas_export_model {
 kas_status kas_export_model_from_file(const char *path, const kas_export_setting *setting,
                                       kas_export_model *out);
 /* Loads a candidate of a study. With `candidate` < 0 that is the winner with its weights of
- * the final training or, while there is none, the best candidate so far. Candidates on the
+ * the final training or, where there is none, the candidate that leads; `note` then says why it is
+ * no answer. Candidates on the
  * frontier have the weights of their training in the search, as far as the study keeps them;
  * others have none. */
 kas_status kas_export_model_from_study(const char *study, int candidate, kas_export_model *out);

@@ -1,6 +1,7 @@
 #include "host/leaderboard/objective.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "host/leaderboard/leaderboard.h"
@@ -186,9 +187,34 @@ static double latency_within(const contest *c, const kas_work *w)
     return within(c, w) && !too_slow(c, w) ? ratio_of(c, w) : NAN;
 }
 
-static double known_loss(const contest *c, const kas_work *w)
+/* Returns the latency that a kernel has too much, in that of the unmodified network. */
+static double excess_latency(const contest *c, const kas_work *w)
 {
-    return last_if_unknown(loss_of(w, c->baseline, KAS_SELECTING));
+    const double limit = c->options->latency;
+    const double most = c->options->objective == KAS_OBJECTIVE_ACCURACY ? INFINITY : 1;
+    return fmax(0, last_if_unknown(ratio_of(c, w)) - (limit > 0 ? fmin(limit, most) : most));
+}
+
+/* Returns the share of images that a kernel loses too much, on the half where it is worse. */
+static double excess_loss(const contest *c, const kas_work *w)
+{
+    double most = loss_of(w, c->baseline, KAS_SELECTING);
+    if (c->options->objective == KAS_OBJECTIVE_ACCURACY)
+        return 0;
+    if (c->options->halves)
+        most =
+            fmax(last_if_unknown(most), last_if_unknown(loss_of(w, c->baseline, KAS_CONFIRMING)));
+    return fmax(0, last_if_unknown(most) - c->options->max_loss) / 100;
+}
+
+static double excess(const contest *c, const kas_work *w)
+{
+    return excess_latency(c, w) + excess_loss(c, w);
+}
+
+static double excess_of_one(const contest *c, const kas_work *w)
+{
+    return excess_latency(c, w) > 0 && excess_loss(c, w) > 0 ? NAN : excess(c, w);
 }
 
 static bool wins_tie(const kas_work *a, const kas_work *b)
@@ -259,7 +285,9 @@ kas_ending kas_ending_of(const kas_search_options *options, const kas_work *work
     const contest c = {options, work,
                        baseline && baseline->state == KAS_WORK_FINISHED ? baseline : NULL, count};
     kas_ending end = {.finalists = 0};
-    end.nearest = pick(&c, &end, known_loss);
+    end.nearest = pick(&c, &end, excess_of_one);
+    if (!end.nearest)
+        end.nearest = pick(&c, &end, excess);
     choose_finalists(&c, &end);
     if (!end.within)
         for (int i = 0; i < end.finalists; i++) /* the first is the best on the selecting half */
@@ -274,4 +302,44 @@ const kas_work *kas_objective_leader(const kas_search_options *options, const ka
 {
     const kas_ending end = kas_ending_of(options, work, count);
     return end.answer ? end.answer : end.nearest;
+}
+
+bool kas_ending_without_answer(const kas_search_options *options, double busy_seconds,
+                               const kas_work *work, int count)
+{
+    const kas_work *baseline = kas_work_find(work, count, KAS_WORK_BASELINE);
+    int counted = 0;
+    if (!baseline || baseline->state != KAS_WORK_FINISHED)
+        return false;
+    for (int i = 0; i < count; i++) {
+        const kas_work *w = &work[i];
+        if (w->kind != KAS_WORK_CANDIDATE)
+            continue;
+        if (!kas_work_ended(w->state) || w->state == KAS_WORK_MACHINE_FAULT)
+            return false;
+        counted += !kas_work_discarded(w->state);
+    }
+    const bool enough =
+        options->candidates ? counted == options->candidates : busy_seconds >= options->time_limit;
+    return enough && counted > 0 && !kas_ending_of(options, work, count).answer;
+}
+
+const char *kas_ending_missing(const kas_search_options *options, const kas_work *nearest,
+                               char out[KAS_ENDING_MISSING])
+{
+    const double limit = options->latency;
+    if (!nearest)
+        snprintf(out, KAS_ENDING_MISSING, "no candidate finished");
+    else if (!options->finalists)
+        snprintf(out, KAS_ENDING_MISSING, "no finalists were asked for (--finalists 0)");
+    else if (options->objective != KAS_OBJECTIVE_LATENCY)
+        snprintf(out, KAS_ENDING_MISSING, "no kernel that finished is within --latency %g", limit);
+    else if (limit > 0 && limit < 1)
+        snprintf(out, KAS_ENDING_MISSING, "no kernel is within --latency %g and --max-loss %g",
+                 limit, options->max_loss);
+    else
+        snprintf(out, KAS_ENDING_MISSING,
+                 "no kernel is faster than the unmodified network and within --max-loss %g",
+                 options->max_loss);
+    return out;
 }

@@ -46,6 +46,11 @@ kas_point kas_objective_point(const kas_work *work, const kas_work *baseline, do
  *
  * A study that wants no finalists (--finalists 0) has no answer either.
  *
+ * Where there is no answer, the nearest kernel is named: of those that fail either by their latency
+ * or by their loss, and not by both, the one that fails by the least, where a point of accuracy
+ * counts like a hundredth of the unmodified network's latency; where all fail by both, the one with
+ * the smallest sum. With accuracy only --latency counts.
+ *
  * Ties in accuracy go to fewer FLOPs, then to the smaller number.
  *
  * Where a finalist was timed in turns with the unmodified network, that ratio takes the place of
@@ -56,11 +61,22 @@ typedef struct kas_ending {
     const kas_work *finalist[KAS_FINALISTS_MOST];
     int finalists;
     const kas_work *answer;  /* one of the finalists; NULL: there is none */
-    const kas_work *nearest; /* the finished candidate that loses least on the selecting half; NULL:
-                                none has finished */
+    const kas_work *nearest; /* NULL: no candidate has finished */
     bool within;             /* the answer is within the loss */
 } kas_ending;
 kas_ending kas_ending_of(const kas_search_options *options, const kas_work *work, int count);
+
+/* Returns whether a study has ended and has no answer: all candidates that its options ask for have
+ * ended, and none of them answers. `busy_seconds` is the time that all runs took, which ends a study
+ * with --time. */
+bool kas_ending_without_answer(const kas_search_options *options, double busy_seconds,
+                               const kas_work *work, int count);
+
+/* Writes why such a study has no answer, as a clause: "no kernel that finished is within --latency
+ * 1". Returns `out`. */
+enum { KAS_ENDING_MISSING = 128 };
+const char *kas_ending_missing(const kas_search_options *options, const kas_work *nearest,
+                               char out[KAS_ENDING_MISSING]);
 
 /* Returns the item in which candidate `index` was timed in turns; NULL: there is none. */
 const kas_work *kas_objective_turns(const kas_work *work, int count, int64_t index);

@@ -64,7 +64,7 @@ static void picture(void **state)
     has("frontier  ");
     has("failed last 3");
     assert_false(kas_study_finals_done(&v));
-    assert_false(kas_study_without_answer(&v));
+    assert_false(kas_study_without_answer(&v) || kas_study_done(&v));
     for (int rows = 1; rows < 30; rows += 3)
         frame(&v, rows, 30 + rows);
     kas_buf_clear(&out);
@@ -83,7 +83,10 @@ static void finished(void **state)
     has("under way   nothing");
     has("test set    unmodified  63.50%  2 of 2 trainings ended\n");
     has("2 of 2 trainings ended, the answer");
-    assert_true(kas_study_finals_done(&v));
+    assert_true(kas_study_finals_done(&v) && kas_study_done(&v));
+    kas_study_view_close(&v);
+    open_made(&(made_study){.candidates = 10, .epochs = 2, .unanswered = true}, &v);
+    assert_true(kas_study_without_answer(&v) && kas_study_done(&v));
     kas_study_view_close(&v);
 }
 

@@ -249,6 +249,72 @@ static void without_a_kernel_within_the_loss(void **state)
     forget(work, 4);
 }
 
+/* What fails by its latency or by its loss is nearer than what fails by both. */
+static void the_nearest(void **state)
+{
+    (void)state;
+    kas_work work[] = {item(KAS_WORK_BASELINE, 0, 60, 60, 1.0),
+                       item(KAS_WORK_CANDIDATE, 0, 64, 64, 1.65), /* too slow by 0.65 */
+                       item(KAS_WORK_CANDIDATE, 1, 59, 59, 1.01), /* too slow, and loses 1.99 */
+                       item(KAS_WORK_CANDIDATE, 2, 50, 60, 0.5),  /* loses 13 */
+                       item(KAS_WORK_CANDIDATE, 3, 64, 58, 0.9)}; /* loses 3.4 where it confirms */
+    kas_search_options o = looking_for(KAS_OBJECTIVE_LATENCY, 1, 1);
+    assert_int_equal(kas_ending_of(&o, work, 5).nearest->index, 3);
+    o.halves = false; /* 3 is the answer, and looks for no more */
+    assert_int_equal(kas_ending_of(&o, work, 5).answer->index, 3);
+    o.halves = true;
+    assert_int_equal(kas_ending_of(&o, work, 4).nearest->index, 2); /* 0.12 is less than 0.65 */
+    assert_int_equal(kas_ending_of(&o, work, 3).nearest->index, 0); /* 1 fails by both */
+    o.latency = 0.4; /* now all fail by their latency, and 0 by nothing else */
+    assert_int_equal(kas_ending_of(&o, work, 5).nearest->index, 0);
+    o.objective = KAS_OBJECTIVE_ACCURACY;
+    assert_int_equal(kas_ending_of(&o, work, 5).nearest->index, 2);
+    forget(work, 5);
+}
+
+static void assert_missing(const kas_search_options *o, const kas_work *nearest, const char *text)
+{
+    char missing[KAS_ENDING_MISSING];
+    assert_string_equal(kas_ending_missing(o, nearest, missing), text);
+}
+
+static void ended_without_an_answer(void **state)
+{
+    (void)state;
+    kas_work work[] = {item(KAS_WORK_BASELINE, 0, 60, 60, 1.0),
+                       item(KAS_WORK_CANDIDATE, 0, 50, 60, 0.5),
+                       item(KAS_WORK_CANDIDATE, 1, 50, 60, 0.5)};
+    kas_search_options o = looking_for(KAS_OBJECTIVE_LATENCY, 1, 1);
+    o.candidates = 2;
+    assert_true(kas_ending_without_answer(&o, 0, work, 3));
+    assert_missing(&o, &work[1],
+                   "no kernel is faster than the unmodified network and within --max-loss 1");
+    assert_missing(&o, NULL, "no candidate finished");
+    work[2].state = KAS_WORK_RUNNING;
+    assert_false(kas_ending_without_answer(&o, 0, work, 3));
+    work[2].state = KAS_WORK_PREDICTED_SLOW; /* not counted among the two */
+    assert_false(kas_ending_without_answer(&o, 0, work, 3));
+    o.candidates = 0; /* the time ends it */
+    o.time_limit = 60;
+    assert_false(kas_ending_without_answer(&o, 59, work, 3));
+    assert_true(kas_ending_without_answer(&o, 60, work, 3));
+    work[0].state = KAS_WORK_RUNNING;
+    assert_false(kas_ending_without_answer(&o, 60, work, 3));
+    work[0].state = KAS_WORK_FINISHED;
+    o.latency = 0.4;
+    assert_missing(&o, &work[1], "no kernel is within --latency 0.4 and --max-loss 1");
+    o.max_loss = 50;
+    o.latency = 0;
+    assert_false(kas_ending_without_answer(&o, 60, work, 3)); /* it has one */
+    o.finalists = 0;
+    assert_true(kas_ending_without_answer(&o, 60, work, 3));
+    assert_missing(&o, &work[1], "no finalists were asked for (--finalists 0)");
+    o = looking_for(KAS_OBJECTIVE_FRONTIER, 1, 1);
+    o.latency = 0.4;
+    assert_missing(&o, &work[1], "no kernel that finished is within --latency 0.4");
+    forget(work, 3);
+}
+
 static kas_work in_turns(int index, double ratio)
 {
     kas_work w = item(KAS_WORK_TURNS, index, 0, 0, ratio);
@@ -447,6 +513,8 @@ int main(void)
         cmocka_unit_test(the_unmodified_network_is_a_point),
         cmocka_unit_test(finalists_and_answer),
         cmocka_unit_test(without_a_kernel_within_the_loss),
+        cmocka_unit_test(the_nearest),
+        cmocka_unit_test(ended_without_an_answer),
         cmocka_unit_test(timed_in_turns),
         cmocka_unit_test(ways_to_exchange),
         cmocka_unit_test(figures_over_seeds),

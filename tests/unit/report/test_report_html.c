@@ -181,6 +181,7 @@ static void one_study(void **state)
     has("--prune-window=9");
     has("kas-gpu test");
     has("in the mean of 2 seeds, by the same seeds 2.00 points more than the unmodified network");
+    has("\"answered\": true, \"done\": true");
     has("2 of 2</td>");
     has("+2.00 to +2.00");
     has_not("studies compared");
@@ -192,13 +193,27 @@ static void under_way(void **state)
     make("running", &(made_study){.candidates = 12, .epochs = 4, .under_way = true});
     report_on((const char *[]){"running"}, 1);
     check_page();
+    has("The best kernel so far, <code>");
     has("The test set has not been opened");
+    has("\"answered\": false, \"done\": false");
     has("running");
     make("begun", &(made_study){.candidates = 0, .epochs = 4, .under_way = true});
     report_on((const char *[]){"begun"}, 1);
     check_page();
     has("No candidate has been trained to its end yet");
     has_not("Best so far");
+}
+
+static void ended_without_an_answer(void **state)
+{
+    (void)state;
+    make("ended", &(made_study){.candidates = 10, .epochs = 4, .unanswered = true});
+    report_on((const char *[]){"ended"}, 1);
+    check_page();
+    has("The study is complete and has no answer: no kernel is faster than the unmodified network "
+        "and within --max-loss 1. The nearest kernel, <code>");
+    has("\"answered\": false, \"done\": true");
+    has_not("so far, <code>");
 }
 
 /* Whatever a text of a file holds, it stays a text. */
@@ -437,7 +452,7 @@ int main(void)
         cmocka_unit_test(texts_are_escaped), cmocka_unit_test(large_study),
         cmocka_unit_test(comparison),        cmocka_unit_test(damaged),
         cmocka_unit_test(layouts),           cmocka_unit_test(odd_graphs),
-        cmocka_unit_test(facts_of_a_study),
+        cmocka_unit_test(facts_of_a_study),  cmocka_unit_test(ended_without_an_answer),
     };
     return cmocka_run_group_tests(tests, make_folder, free_page);
 }

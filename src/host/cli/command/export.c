@@ -212,6 +212,8 @@ static kas_status write_and_verify(const export_cli *o, const kas_export_model *
         options.tuned_on = &info;
     }
     KAS_TRY(kas_export(&options));
+    if (*m->note)
+        kas_warn("%s: %s", o->from, m->note);
     if (!weights)
         kas_warn("%s has no trained weights: initial ones were written (--weights gives others)",
                  m->title);

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "host/cli/watch/watch.h"
+#include "host/leaderboard/finals.h"
 #include "host/leaderboard/leaderboard.h"
 #include "host/leaderboard/objective.h"
 #include "host/leaderboard/rungs.h"
@@ -121,6 +122,7 @@ static void print_json(const kas_study_args *args, const kas_study_view *view,
 {
     tally t = count(view);
     const kas_work *best = kas_objective_leader(&view->options, view->work, view->count);
+    const kas_work *final = kas_finals_answer(view->work, view->count);
     kas_buf states = {0};
     for (int i = 0; i < KAS_WORK_STATES; i++)
         kas_buf_printf(&states, "%s\"%s\":%d", i ? "," : "{",
@@ -135,7 +137,8 @@ static void print_json(const kas_study_args *args, const kas_study_view *view,
     put_rungs(rung, rungs, out);
     kas_line_text(out, "best", best ? best->name : NULL);
     kas_line_number(out, "best_accuracy", best ? best->measured.accuracy : NAN);
-    kas_line_bool(out, "done", kas_study_finals_done(view));
+    kas_line_bool(out, "done", kas_study_done(view));
+    kas_line_text(out, "answer", final ? final->name : NULL);
     kas_line_number(out, "busy_seconds", view->study.busy_seconds);
     kas_line_number(out, "compile_seconds", compile_seconds(view));
     kas_line_text(out, "device", view->study.device);
@@ -201,15 +204,14 @@ static void print_text(const kas_study_args *args, const kas_study_view *view,
     kas_buf_puts(out, machines);
     print_running(view, out);
     const bool nothing = kas_study_without_answer(view);
+    char missing[KAS_ENDING_MISSING];
     kas_buf word = {0};
     kas_buf_shell_word(&word, args->study);
     if (nothing && best && !view->options.finalists)
         kas_buf_puts(out, "the study is complete; it has no finalists and so no answer\n");
     else if (nothing && best)
-        kas_buf_printf(out,
-                       "complete, but no kernel is faster than the unmodified network and within "
-                       "--max-loss %g; kas-gpu best %s lists what there is\n",
-                       view->options.max_loss, kas_buf_text(&word));
+        kas_buf_printf(out, "complete, but %s; kas-gpu best %s lists what there is\n",
+                       kas_ending_missing(&view->options, best, missing), kas_buf_text(&word));
     else if (nothing)
         kas_buf_printf(out, "complete, but no candidate finished; kas-gpu log %s tells why\n",
                        kas_buf_text(&word));

@@ -111,7 +111,7 @@ static kas_status watch(screen *s, const kas_study_command *command, const kas_s
             draw(s, view, args->study);
         else
             KAS_TRY(print_change(s, command, args, view));
-        if (kas_study_finals_done(view) || kas_study_without_answer(view))
+        if (kas_study_done(view))
             return KAS_OK;
         if (!stopped)
             pause_after(reading);

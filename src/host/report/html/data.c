@@ -116,6 +116,8 @@ static kas_status put_study(const kas_report_view *v, const kas_report_limits *l
     kas_line_begin(out);
     kas_line_text(out, "study", v->folder);
     kas_line_text(out, "answer", v->answer ? v->answer->name : NULL);
+    kas_line_bool(out, "answered", v->answered);
+    kas_line_bool(out, "done", v->ended_without || kas_finals_done(v->work, v->count));
     kas_line_int(out, "candidates", v->candidates);
     kas_line_int(out, "finished", v->finished);
     kas_line_number(out, "created", v->study.created);

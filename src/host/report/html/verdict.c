@@ -34,13 +34,31 @@ static void put_kernel(const kas_work *w, kas_buf *out)
         kas_buf_puts(out, *origin ? ", a new kernel," : ",");
 }
 
+/* Says that a study which has ended names no answer, and why. */
+static void put_without_answer(const kas_report_view *v, kas_buf *out)
+{
+    char missing[KAS_ENDING_MISSING];
+    kas_buf_puts(out, "The study is complete and has no answer: ");
+    kas_html_text(out, kas_ending_missing(&v->options, v->answer, missing));
+    kas_buf_puts(out, ". ");
+}
+
+static const char *begin(const kas_report_view *v)
+{
+    if (v->answered)
+        return "The answer, kernel ";
+    if (!v->ended_without)
+        return "The best kernel so far, ";
+    return v->options.finalists ? "The nearest kernel, " : "The best kernel, ";
+}
+
 static void put_found(const kas_report_view *v, kas_buf *out)
 {
     const kas_work *w = v->answer;
     const double slower = ratio(v);
     const kas_paired pair = kas_objective_lost(w, v->baseline, KAS_SELECTING);
     const double more = v->baseline ? w->measured.accuracy - v->baseline->measured.accuracy : NAN;
-    kas_buf_puts(out, v->answered ? "The answer, kernel " : "The best kernel so far, ");
+    kas_buf_puts(out, begin(v));
     put_kernel(w, out);
     kas_html_put(out, " reaches %.2f%% on the validation images", 100 * w->measured.accuracy);
     if (isfinite(more)) {
@@ -156,6 +174,8 @@ static void put_table(const kas_report_view *v, kas_buf *out)
 void kas_report_verdict(const kas_report_view *v, kas_buf *out)
 {
     kas_buf_puts(out, "<p class=\"verdict\">");
+    if (v->ended_without)
+        put_without_answer(v, out);
     if (v->answer) {
         put_found(v, out);
         put_tested(v, out);
@@ -163,8 +183,8 @@ void kas_report_verdict(const kas_report_view *v, kas_buf *out)
         put_table(v, out);
         return;
     }
-    kas_buf_printf(out, "No candidate has been trained to its end yet: the study has %d of them.",
-                   v->candidates);
+    kas_buf_printf(out, "No candidate has been trained to its end%s: the study has %d of them.",
+                   v->ended_without ? "" : " yet", v->candidates);
     kas_buf_puts(out, v->baseline ? " The unmodified network is trained.</p>\n"
                                   : " The unmodified network is not trained either.</p>\n");
 }

@@ -47,6 +47,8 @@ static void find_leaders(kas_report_view *v)
     v->finals = kas_finals_of(v->work, v->count, v->final);
     v->answer = final ? kas_report_find(v, final->name) : NULL;
     v->answered = v->answer && v->answer->state == KAS_WORK_FINISHED;
+    v->ended_without =
+        kas_ending_without_answer(&v->options, v->study.busy_seconds, v->work, v->count);
     if (!v->answered)
         v->answer = kas_objective_leader(&v->options, v->work, v->count);
 }

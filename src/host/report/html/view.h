@@ -26,9 +26,10 @@ typedef struct kas_report_view {
     const kas_work *baseline; /* NULL while it has not finished */
     bool baseline_on_frontier;
     /* The candidate that answers the objective, or that leads until there is an answer; NULL = none
-     * has finished. `answered`: it was named before the test set was opened. */
+     * has finished. `answered`: it was named before the test set was opened. `ended_without`: the
+     * study has ended, and no candidate answers. */
     const kas_work *answer;
-    bool answered;
+    bool answered, ended_without;
     kas_finalist final[KAS_FINALISTS_MOST + 1]; /* kas_finals_of */
     int finals;
     /* The time for which items trained and waited for compilers, added up in the order in which

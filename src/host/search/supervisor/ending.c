@@ -22,21 +22,14 @@ static kas_status no_answer(const kas_supervisor *s, const kas_ending *end)
                    *baseline = kas_work_find(s->list, s->count, KAS_WORK_BASELINE);
     const kas_paired select = kas_objective_lost(near, baseline, KAS_SELECTING),
                      confirm = kas_objective_lost(near, baseline, KAS_CONFIRMING);
-    char missing[128];
-    if (o->objective == KAS_OBJECTIVE_LATENCY)
-        snprintf(missing, sizeof missing,
-                 "no kernel is faster than the unmodified network and within --max-loss %g",
-                 o->max_loss);
-    else
-        snprintf(missing, sizeof missing, "no kernel that finished is within --latency %g",
-                 o->latency);
+    char missing[KAS_ENDING_MISSING];
     return kas_fail(
         KAS_NOTHING_VALID,
         "%s: %s. The nearest is candidate %lld, %s, at %.2f of the latency: it loses %.2f "
         "points (standard error %.2f) on the images that select and %.2f (%.2f) on "
         "those that confirm. Everything is kept: `kas-gpu best` lists all candidates, "
         "and the same command with more --candidates goes on",
-        s->options->study, missing, (long long)near->index, near->name,
+        s->options->study, kas_ending_missing(o, near, missing), (long long)near->index, near->name,
         kas_objective_ratio(o, s->list, s->count, near), 100 * select.lost, 100 * select.error,
         100 * confirm.lost, 100 * confirm.error);
 }
