@@ -40,6 +40,12 @@ for device in gpu cuda: cuda:64 cuda:0,; do
     expect 2 '--device: expected auto, cpu, cuda or cuda: and numbers' "$kas" search --dataset "$kas" --study "$dir/none" --device "$device"
 done
 expect 2 '--targets: found "2x2", expected a list of windows of 1, 3, 5 or 7' "$kas" sample --net resnet20 --targets 2x2
+for command in search net sample; do # one text for all
+    expect 0 '' "$kas" $command --help
+    tr -s ' \n' ' ' <out | grep -qF 'square (default), non-square, grouped, depthwise, linear, all' || fail "$command --help: --targets"
+done
+expect 0 '' "$kas" search --help
+tr -s ' \n' ' ' <out | grep -qF 'those that are measured slower are no finalists' || fail "search --help: --latency"
 expect 0 'default 3x16x16' "$kas" check --help
 ! grep -q 3x32x32 out || fail "check --help names two defaults"
 expect 6 "so few FLOPs: every kernel needs at least 0.00041 times the convolutions'" \

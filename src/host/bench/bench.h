@@ -22,7 +22,7 @@ typedef struct kas_bench_options {
     const char *net; /* NULL = every network that the suite knows; step, models: a list "a,b" */
     int c, h, w;     /* of the images; h 0 = the suite's own size for the network */
     int classes;
-    const char *filter;         /* kernel sizes of the targets, as in --targets; NULL = all */
+    const char *filter;         /* the layers to replace, as in --targets; NULL = square */
     kas_budget budget;          /* ratios of 0 = the suite's own */
     kas_sample_options sample;  /* sampler: budget, numbers of primitives and seed in it are
                                   ignored */

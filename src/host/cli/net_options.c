@@ -12,10 +12,7 @@ enum { KEY_FLOPS = 0x100, KEY_PARAMS, KEY_KEEP };
 
 static const struct argp_option target_options[] = {
     {"net", 'n', "NAME", 0, "Network: a name or a network file (kas-gpu net)", 10},
-    {"targets", 't', "LIST", 0,
-     "Layers to replace: windows such as 3x3,1x7, and square (default), non-square, grouped, "
-     "depthwise, linear, all",
-     10},
+    {"targets", 't', "LIST", 0, KAS_CLI_TARGETS_HELP, 10},
     {"keep-slower", KEY_KEEP, "MACHINE", OPTION_ARG_OPTIONAL,
      "Keep the convolution of a layer at which a kernel does not fit, or is predicted to be slower "
      "on MACHINE (as of predict; default: the device of the command, or this machine)",

@@ -9,6 +9,11 @@
 #include "host/predict/keep.h"
 #include "host/space/sample/sampler.h"
 
+/* The help of --targets, of all commands that have it (net/targets.h). */
+#define KAS_CLI_TARGETS_HELP                                                                       \
+    "Layers to replace: windows such as 3x3,1x7, and square (default), non-square, grouped, "      \
+    "depthwise, linear, all"
+
 typedef struct kas_cli_net {
     const char *name, *filter; /* name NULL = no --net */
     int c, h, w, classes;      /* of the images */

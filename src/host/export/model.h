@@ -11,7 +11,7 @@
 typedef struct kas_export_setting {
     const char *net;
     int c, h, w, classes;
-    const char *targets; /* filter of kernel sizes, as in targets.h; NULL = all */
+    const char *targets; /* the layers to replace, as in targets.h; NULL = square */
     kas_budget budget;   /* it determines the kernel's sizes */
     kas_keep keep;
 } kas_export_setting;

@@ -45,7 +45,7 @@ typedef struct kas_search_options {
                                     digest */
     const char *network;            /* text of that file (kas_net_keep); "" = the name is enough */
     char scaling[KAS_SCALING_TEXT]; /* of the data set; "" in studies that older versions began */
-    char targets[128];              /* filter of kernel sizes, "3x3,1x1"; "" = all */
+    char targets[128];              /* the layers to replace (net/targets.h); "" = square */
     uint64_t seed;
     int candidates;            /* the first N that the sampler gives; 0 = until time_limit */
     double time_limit;         /* seconds of wall time in all runs together; 0 = by count */

@@ -20,7 +20,7 @@ typedef struct net_options {
 static const struct argp_option option_list[] = {
     {"input", 'i', "CxHxW", 0, "Shape of an image (default 3x32x32)", 0},
     {"classes", 'c', "N", 0, "Number of classes (default 10)", 0},
-    {"targets", 't', "LIST", 0, "Kernel sizes to replace, such as 3x3,1x1 (default: all)", 0},
+    {"targets", 't', "LIST", 0, KAS_CLI_TARGETS_HELP, 0},
     {0}};
 
 static void no_network(struct argp_state *state)

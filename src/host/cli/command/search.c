@@ -109,8 +109,10 @@ static const struct argp_option option_list[] = {
      3},
     {"params", OPTION_PARAMS, "R", 0, "Limit on the parameters, likewise (default 1)", 3},
     {"latency", OPTION_LATENCY, "R", 0,
-     "Limit on the latency, relative to the unmodified network: candidates that are predicted or "
-     "measured slower are not trained; 0 = no limit (default 1, with --objective accuracy 0)",
+     "Limit on the latency, relative to the unmodified network: candidates that are predicted "
+     "slower are not trained, and those that are measured slower are no finalists; random ones "
+     "without generations are not trained then either; 0 = no limit (default 1, with --objective "
+     "accuracy 0)",
      3},
     {"latency-on", OPTION_LATENCY_ON, "MACHINE", 0,
      "Limit the predicted latency on another machine: a name of `kas-gpu predict`, such as h100, "
@@ -130,8 +132,7 @@ static const struct argp_option option_list[] = {
      "Search the schedules of these candidates' kernels on the device before their latency is "
      "measured: frontier (those of finalists), none (default) or all",
      3},
-    {"targets", OPTION_TARGETS, "LIST", 0,
-     "Kernel sizes to replace, such as 3x3,1x1 (default: all)", 3},
+    {"targets", OPTION_TARGETS, "LIST", 0, KAS_CLI_TARGETS_HELP, 3},
     {"space", OPTION_SPACE, "SPACE", 0,
      "canvas: kernels grown from primitives (default); nas-pte: convolutions, transformed layer by "
      "layer",
