@@ -13,6 +13,10 @@ expect 3 'No such file' "$kas" search --dataset "$dir/none.h5"
 expect 3 'resnet20' "${search[@]}" --net lenet
 expect 4 'no such study' "$kas" status "$dir/none"
 expect 0 'not created' "${search[@]}" --study "$dir/dry" --dry-run
+grep -q 'The search begins with these:' "$dir/out" || fail "the dry run does not say what it lists"
+expect 0 'Without ancestors the search would begin with these.' "${search[@]}" --strategy evolution --study "$dir/dry" --dry-run
+grep -q 'would not be trained: low-score: score imitation' "$dir/out" || fail "no kernel in a dry run is rejected: $(tail -n 6 "$dir/out")"
+expect 0 '"state": "low-score", "reason": "score imitation' "${search[@]}" --strategy evolution --study "$dir/dry" --dry-run --json
 [ ! -e "$dir/dry" ] || fail "a dry run made a study"
 
 expect 0 'test set, after training on the whole training set' "${search[@]}" --study "$dir/a"
@@ -31,6 +35,7 @@ k=$("$kas" best "$dir/a" --json | sed -n "s/.*\"kind\": \"candidate\", \"index\"
 expect 0 '' "$kas" export "$dir/a" --candidate "$k" -o "$dir/exported"
 grep -q 'the weights of its training in the search' "$dir/exported/README.md" || fail "a candidate is exported without its weights"
 expect 0 'study is complete' "$kas" status "$dir/a"
+expect 0 "study: $dir/a (exists; a dry run does not compare its options)" "${search[@]}" --study "$dir/a" --dry-run
 expect 0 '"done": true' "$kas" status "$dir/a" --json
 expect 0 'unmodified network' "$kas" best "$dir/a"
 expect 0 'candidate' "$kas" log "$dir/a"

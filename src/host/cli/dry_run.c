@@ -6,6 +6,7 @@
 #include "host/report/line.h"
 #include "host/report/table.h"
 #include "host/search/worker/programs.h"
+#include "host/study/study_store.h"
 
 enum { SHOWN = 5 }; /* candidates */
 
@@ -86,6 +87,8 @@ static void print_candidate(const kas_work *w, size_t memory, bool json)
         kas_line_number(&line, "flops_ratio", w->flops / w->conv_flops);
         kas_line_number(&line, "params_ratio", w->params / w->conv_params);
         kas_line_number(&line, "memory_bytes", (double)memory);
+        kas_line_text(&line, "state", kas_work_state_name(w->state));
+        kas_line_text(&line, "reason", w->reason);
         kas_line_end(&line);
         printf("%s", kas_buf_text(&line));
         kas_buf_free(&line);
@@ -93,7 +96,21 @@ static void print_candidate(const kas_work *w, size_t memory, bool json)
         printf("candidate %lld: %s  %s  FLOPs %.3fx  params %.3fx  memory %s\n",
                (long long)w->index, w->name, w->origin, w->flops / w->conv_flops,
                w->params / w->conv_params, kas_human_bytes((double)memory, bytes));
+        if (kas_work_discarded(w->state))
+            printf("    would not be trained: %s: %s\n", kas_work_state_name(w->state), w->reason);
     }
+}
+
+/* Ancestors take minutes, so a dry run does without them. */
+static void print_what_comes(const kas_session *s)
+{
+    if (s->search.ancestors)
+        printf("Without ancestors the search would begin with these. It lets %d kernels evolve "
+               "first, and begins with those of them and of these that imitate best (--ancestors):"
+               "\n",
+               s->search.ancestors);
+    else
+        printf("The search begins with these:\n");
 }
 
 static kas_status print_candidates(const kas_session *s, bool json)
@@ -134,8 +151,10 @@ static void print_plan(const kas_session *s, size_t memory)
                s->pack, 100 * s->packing.filled, s->packing.fills, s->packing.fits);
     else
         printf("trainings at once in a worker: %d\n", s->pack);
-    printf("memory of a worker with the unmodified network: %s\nstudy: %s (not created)\n",
-           kas_human_bytes((double)memory, text), s->study);
+    printf("memory of a worker with the unmodified network: %s\nstudy: %s (%s)\n",
+           kas_human_bytes((double)memory, text), s->study,
+           kas_study_exists(s->study) ? "exists; a dry run does not compare its options"
+                                      : "not created");
 }
 
 kas_status kas_dry_run(kas_session *session, const kas_cli_common *common)
@@ -145,6 +164,7 @@ kas_status kas_dry_run(kas_session *session, const kas_cli_common *common)
     if (!common->json) {
         KAS_TRY(print_targets(session));
         print_plan(session, memory);
+        print_what_comes(session);
     }
     return print_candidates(session, common->json);
 }
