@@ -71,7 +71,7 @@ expect 0 '"kind": "candidate"' "$kas" best "$dir/a" --json
 [ "$planned" = "$name" ] && [ "$(names)" = "$planned" ] || fail "other candidates than planned: $planned; $(names)"
 grep -q '"format": "kas-gpu layers"' "$dir/a/best/kernel.json" || fail "the winner is no file of layers"
 expect 0 '' "${search[@]}"
-expect 3 'none of the 1 kernels fits' "${search[@]/--keep-slower/--quiet}"
+expect 3 'none of the 1 kernels fits' "${search[@]/--keep-slower/--quiet}" --latency 100
 expect 0 'README.md' "$kas" export "$dir/a" -o "$dir/best"
 expect 2 'keep-slower' "$kas" search --dataset "$dir/s.h5" --study "$dir/b" --keep-slower=cpu
 echo "ok: search"

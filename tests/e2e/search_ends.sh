@@ -13,6 +13,15 @@ expect 2 '--objective' "${search[@]}" --objective speed
 expect 2 '--max-loss' "${search[@]}" --max-loss -1
 expect 2 '--finalists' "${search[@]}" --finalists -1
 expect 2 '--seeds' "${search[@]}" --seeds 31
+# What would have no effect is refused.
+expect 2 '--max-loss has no effect with --objective accuracy' "${search[@]}" --objective accuracy --max-loss 2
+expect 2 'give --latency too' "${search[@]}" --objective accuracy --latency-on h100
+expect 2 '--seeds has no effect with --finalists 0' "${search[@]}" --finalists 0 --seeds 3
+expect 2 '--ranks has no effect with --finalists 0' "${search[@]}" --finalists 0 --ranks 2
+expect 2 '--tune frontier has no effect with --finalists 0' "${search[@]}" --finalists 0 --tune frontier
+expect 0 'more epochs than the unmodified network (--epochs 2)' "${search[@]}" --imitate 3 --study "$dir/dry" --dry-run
+expect 0 '' "${search[@]}" --imitate 2 --study "$dir/dry" --dry-run
+! grep -q 'more epochs' "$dir/err" || fail "a warning without a reason: $(cat "$dir/err")"
 
 # Every candidate is slower than a thousandth of the unmodified network, so none is trained.
 expect 6 'all 500 candidates were predicted to be slower than --latency 0.001 allows' "${search[@]}" --study "$dir/slow" --latency 0.001
@@ -49,7 +58,7 @@ grep '"kind": "candidate"' "$dir/a.json" | grep '"latency_ratio": [0-9]' >"$dir/
 paste <(number latency_seconds <"$dir/timed") <(number latency_ratio <"$dir/timed") | awk -v base="$base" '
     { off = $1 - base * $2; if (off < 0) off = -off; if (!($1 > 0 && off < 1e-6 * $1)) bad = 1 } END { exit bad || !NR }' ||
     fail "latencies that are not $base times their ratios: $(cat "$dir/timed")"
-expect 0 'best kernel:' "${search[@]}" --study "$dir/h100" --objective accuracy --latency-on h100 --candidates 1
+expect 0 'best kernel:' "${search[@]}" --study "$dir/h100" --objective accuracy --latency-on h100 --latency 100 --candidates 1
 grep -q '"kind": "turns"' <<<"$("$kas" best "$dir/h100" --json)" && fail "timed here for another machine"
 
 # The mean and the paired difference are those of the trainings.

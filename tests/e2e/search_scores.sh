@@ -55,6 +55,7 @@ expect 6 'none of 2 configurations is legal: none was scored, for 2 are predicte
 [ ! -e "$dir/pte/best" ] || fail "best/ of an earlier search is still there"
 expect 2 'expected fisher or imitation' "$kas" search --dataset "$dir/s.h5" --net resnet20 --study "$dir/x" --legality snip
 expect 2 '--legality is fisher' "${pte[@]}" --legality imitation
+expect 2 'found "none"' "${pte[@]}" --legality none
 expect 2 '--no-training needs --space nas-pte' "$kas" search --dataset "$dir/s.h5" --no-training
 expect 2 'need --no-training' "$kas" search --dataset "$dir/s.h5" --configurations 5
 expect 2 'a search without training needs a folder of its own' "$kas" search --dataset "$dir/s.h5" --net resnet20 --space nas-pte --no-training --study "$dir/study"

@@ -10,6 +10,7 @@
 #include "host/cli/sampler_options.h"
 #include "host/cli/search_run.h"
 #include "host/cli/untrained/untrained.h"
+#include "host/core/log.h"
 #include "host/score/interval.h"
 
 typedef struct search_command {
@@ -263,7 +264,7 @@ static void set_defaults(search_command *c)
     if (o->ancestors < 0)
         o->ancestors = kas_search_ancestors(o->strategy);
     if (!c->legality_given)
-        strcpy(o->legality, kas_search_legality(o->strategy));
+        strcpy(o->legality, c->untrained.given ? "fisher" : kas_search_legality(o->strategy));
     if (c->objective >= 0)
         o->objective = c->objective;
     else if (c->limits_loss || c->shrink > 0)
@@ -288,6 +289,24 @@ static void check_untrained(const search_command *c, struct argp_state *state)
     if (u->given && u->measure && *c->request.search.latency_on)
         argp_error(state, "--measure measures on --device, and --latency-on names another machine; "
                           "give one of them");
+}
+
+/* Refuses what would have no effect, so that nobody believes that it had one. */
+static void check_effects(const search_command *c, struct argp_state *state)
+{
+    const kas_search_options *o = &c->request.search;
+    const bool accuracy = o->objective == KAS_OBJECTIVE_ACCURACY;
+    if (accuracy && c->limits_loss)
+        argp_error(state, "--max-loss has no effect with --objective accuracy, which takes the "
+                          "most accurate kernel; leave out one of them");
+    if (accuracy && *o->latency_on && o->latency <= 0 && !o->keep_slower)
+        argp_error(state, "--latency-on limits the latency on another machine, and with "
+                          "--objective accuracy there is no limit; give --latency too");
+    if (o->finalists == 0 && (o->seeds > 1 || o->ranks > 1 || o->tune == KAS_TUNE_FRONTIER))
+        argp_error(state, "%s has no effect with --finalists 0, which trains no finalists",
+                   o->seeds > 1   ? "--seeds"
+                   : o->ranks > 1 ? "--ranks"
+                                  : "--tune frontier");
 }
 
 static error_t check(const search_command *c, struct argp_state *state)
@@ -320,6 +339,7 @@ static error_t check(const search_command *c, struct argp_state *state)
     if (c->by_count && c->by_time)
         argp_error(state, "--candidates and --time exclude each other; give one of them");
     check_untrained(c, state);
+    check_effects(c, state);
     return 0;
 }
 
@@ -552,6 +572,10 @@ static kas_status run(int argc, char **argv)
         c.request.search.known = c.request.search.strategy != KAS_STRATEGY_RANDOM;
     if (c.auto_rungs || (!c.rungs_given && c.request.search.strategy != KAS_STRATEGY_RANDOM))
         c.request.search.rungs = kas_search_rungs(&c.request.search);
+    if (c.request.search.imitate > c.request.search.recipe.epochs)
+        kas_warn("--imitate %d: candidates are trained for more epochs than the unmodified network "
+                 "(--epochs %d) with which they are compared",
+                 c.request.search.imitate, c.request.search.recipe.epochs);
     c.request.threads = c.common.threads;
     c.request.may_grow = c.by_count;
     if (c.untrained.given)

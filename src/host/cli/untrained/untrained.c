@@ -335,13 +335,11 @@ kas_status kas_untrained_run(const kas_session_request *request, const kas_cli_u
     session s = {
         .common = common, .how = how, .dataset = request->dataset, .search = request->search};
     kas_search_options *o = &s.search;
-    if (!*o->legality)
-        snprintf(o->legality, sizeof o->legality, "fisher");
     if (strncmp(o->legality, "fisher", strlen("fisher")) != 0)
         return kas_fail(KAS_USAGE,
                         "--no-training: --legality is fisher or fisher:TOLERANCE, as in NAS-PTE's "
                         "search, found \"%s\"",
-                        o->legality);
+                        *o->legality ? o->legality : "none");
     if (o->sample.sampler == KAS_SAMPLER_AS_STUDY)
         o->sample.sampler = KAS_SAMPLER_GUIDED;
     if (o->sample.per_layer == KAS_PER_LAYER_AUTO)
