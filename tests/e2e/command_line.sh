@@ -62,6 +62,7 @@ expect 2 'need --kernel' "$kas" train --net resnet20 --dataset s.h5 --flops 0.5
 search=(search --strategy random --dataset s.h5 --net resnet20 --device cpu --objective accuracy --study 'my study' --candidates 1 --epochs 1 --threads 1 --seed 4)
 expect 3 's.h5: 180 images to train on are fewer than one batch' "$kas" "${search[@]}" --batch 181
 expect 3 'validation share' "$kas" "${search[@]}" --validation 0.001
+[ "$(grep -o 's\.h5' err | wc -l)" = 1 ] || fail "the data set is not named once: $(cat err)"
 expect 3 "at least 1 times the convolutions' FLOPs, and 0.5 times are allowed" "$kas" \
     show "$repo/kernels/conv.json" --net resnet20 --flops 0.5
 [ -e 'my study' ] && fail "a refused command made a study"

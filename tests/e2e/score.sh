@@ -35,7 +35,7 @@ expect 0 '"synflow": ' "$kas" score --net resnet20 --input 3x8x8 --scores synflo
 expect 2 'the score naswot needs images: give --dataset' "$kas" score --net resnet20 --scores naswot
 expect 2 'there is no score "fishers"; there are fisher, ' "${score[@]}" --scores fishers
 expect 2 '--batch: expected an integer in [8, 1024]' "${score[@]}" --batch 7
-expect 3 '120 images are too few for 2 minibatches of 64' "${score[@]}" --batch 64
+expect 3 '--batch 64 (8 at least): '"$dir/s.h5"': train/images: 120 images are too few for 2 minibatches of 64' "${score[@]}" --batch 64
 expect 3 'kernels/nas_pte_2.json' "${score[@]}" kernels/nas_pte_2.json
 expect 0 'params' "${score[@]}" --batch 64 --scores params,synflow # which look at no images
 expect 2 '--input and --classes: the data set has them' "${score[@]}" --input 3x16x16

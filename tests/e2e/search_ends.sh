@@ -100,6 +100,10 @@ expect 0 'the answer is that of round' "${rounds[@]}"
 grep -q 'round 1: at most 0.005 times the FLOPs' "$dir/err" || fail "the limit did not fall"
 "$kas" best "$dir/rounds/round-0" --json | grep -q '"answers": true' || fail "round 0 has no answer"
 expect 0 'the answer is that of round' "${rounds[@]}" # again: nothing to do
+for command in status best report resume; do
+    expect 4 'whose rounds are studies: give round-0 in it, or a later one' "$kas" $command "$dir/rounds"
+done
+expect 3 'whose rounds are studies' "${search[@]}" --study "$dir/x" --from "$dir/rounds"
 "${rounds[@]}" --study "$dir/longer" --shrink 0.9 >/dev/null 2>"$dir/err" & pid=$!
 await "the second round" [ -s "$dir/longer/round-1/from.json" ]
 kill -9 $pid 2>/dev/null || true

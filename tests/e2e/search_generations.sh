@@ -45,7 +45,11 @@ rm -r "$dir/two"
 echo '{"kernels": []}' >"$dir/next/from.json"
 expect 4 'not the kernels that the study was begun with' "$kas" resume "$dir/next"
 rm "$dir/next/from.json"
+expect 4 'there is no such file any more, and the study was begun with the kernels in it; restore the file, or run the search command with --from' \
+    "$kas" resume "$dir/next"
 expect 0 '' "${from[@]}"
+expect 2 '--from (the study was begun with other kernels)' "${from[@]}" --from kernels
+expect 2 '--from (the study was begun without such kernels)' "${base[@]}" --study "$dir/plain" --from kernels
 
 # What a command chooses that names no strategy: evolution with rungs, and random where there are no generations or no children.
 open_ended=("$kas" search --objective accuracy --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --epochs 3 --batch 50 --threads 1 --device cpu --prune none --candidates 1 --finalists 0)
@@ -64,6 +68,8 @@ expect 0 "$first" "$kas" best "$dir/chosen" --json
 sed -i 's/"imitation": 0/"imitation": 1/' "$dir/chosen/ancestors.json"
 expect 4 'not the kernels that the study was begun with' "$kas" resume "$dir/chosen"
 "$kas" dataset make shapes -o "$dir/few.h5" --train 24 --test 24 --size 8 --classes 4 >/dev/null
+expect 3 '--legality imitation:0.9 (--ancestors 0 --legality none goes without)' "${open_ended[@]}" --ancestors 30 --dataset "$dir/few.h5" --batch 12 --study "$dir/x"
+! grep -q 'kas-gpu score' "$dir/err" || fail "the way out of another command: $(cat "$dir/err")"
 expect 3 '--ancestors 30 (0 goes without)' "${open_ended[@]}" --ancestors 30 --legality none --dataset "$dir/few.h5" --batch 12 --study "$dir/x"
 expect 6 'allow a larger --latency' "${open_ended[@]}" --ancestors 30 --latency 0.0001 --study "$dir/x"
 [ ! -e "$dir/x/study.db" ] || fail "without ancestors there is a study"

@@ -52,7 +52,13 @@ cmp "$dir/pte/best/kernel.json" "$dir/pte/legal/$(sed -n 's/.*"best": "\([0-9a-f
     fail "best/ has another configuration"
 expect 0 'kernel.json' "$kas" predict "$dir/pte/best/kernel.json" --net resnet20 --input 3x8x8 --machine orin
 expect 6 'none of 2 configurations is legal: none was scored, for 2 are predicted to be slower than --latency 0.01 allows' "${pte[@]}" --configurations 2 --seed 5 --latency 0.01
-[ ! -e "$dir/pte/best" ] || fail "best/ of an earlier search is still there"
+grep -q 'what an earlier search found stays' "$dir/err" || fail "what stays is not said: $(cat "$dir/err")"
+cmp "$dir/pte/best/kernel.json" "$dir/pte/legal/$(sed -n 's/.*"best": "\([0-9a-f]*\)".*/\1/p' "$dir/pte/untrained.jsonl").json" ||
+    fail "a search that finds nothing changed what an earlier one had found"
+for command in status best report resume; do
+    expect 4 "$dir/pte: the folder of a search with --no-training, which is no study" "$kas" $command "$dir/pte"
+done
+expect 3 'the kernel files that it found are in best/ and legal/' "$kas" search --dataset "$dir/s.h5" --net resnet20 --study "$dir/x" --from "$dir/pte"
 expect 2 'expected fisher or imitation' "$kas" search --dataset "$dir/s.h5" --net resnet20 --study "$dir/x" --legality snip
 expect 2 '--legality is fisher' "${pte[@]}" --legality imitation
 expect 2 'found "none"' "${pte[@]}" --legality none

@@ -23,6 +23,28 @@ kas_status kas_search_forecast_open(const kas_search_options *options, const kas
     return KAS_OK;
 }
 
+/* What a search says of data that cannot be scored: the options with which it needs no scores. */
+static kas_status without(kas_status status, const char *option, const char *value,
+                          const char *ways_out)
+{
+    return status == KAS_BAD_INPUT
+               ? kas_fail_context(status, "%s %s (%s goes without)", option, value, ways_out)
+               : status;
+}
+
+kas_status kas_search_forecast_open_scores(const kas_search_options *options,
+                                           const kas_problem *problem, kas_search_forecast *out)
+{
+    kas_status status = KAS_OK;
+    if (!out->legality)
+        status = kas_legality_open(options, problem, KAS_LEGALITY_BATCH, &out->legality);
+    KAS_TRY(without(status, "--legality", options->legality,
+                    options->ancestors ? "--ancestors 0 --legality none" : "--legality none"));
+    if (!out->prefilter)
+        status = kas_prefilter_open(options, problem, out->predictor, &out->prefilter);
+    return without(status, "--prefilter", options->prefilter, "leaving it out");
+}
+
 void kas_search_forecast_close(kas_search_forecast *forecast)
 {
     kas_predictor_free(forecast->predictor);

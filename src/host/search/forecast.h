@@ -34,6 +34,9 @@ kas_status kas_search_machine(const kas_search_options *options, const char *dev
  * kas_search_forecast_close. */
 kas_status kas_search_forecast_open(const kas_search_options *options, const kas_machine *machine,
                                     const kas_net *net, kas_search_forecast *out);
+/* Opens what scores candidates, --legality and --prefilter, unless that is open. */
+kas_status kas_search_forecast_open_scores(const kas_search_options *options,
+                                           const kas_problem *problem, kas_search_forecast *out);
 void kas_search_forecast_close(kas_search_forecast *forecast); /* one that is zero is allowed */
 
 /* Returns the seconds of the unmodified network; 0 without a forecast. */

@@ -174,10 +174,7 @@ static kas_status open_strategy(kas_session *s)
 {
     kas_search_forecast *f = &s->forecast;
     kas_forecast forecast;
-    if (!f->legality)
-        KAS_TRY(kas_legality_open(&s->search, &s->problem, KAS_LEGALITY_BATCH, &f->legality));
-    if (!f->prefilter)
-        KAS_TRY(kas_prefilter_open(&s->search, &s->problem, f->predictor, &f->prefilter));
+    KAS_TRY(kas_search_forecast_open_scores(&s->search, &s->problem, f));
     KAS_TRY(kas_search_forecast_ask(f, &s->search, &forecast));
     KAS_TRY(kas_strategy_open(
         &s->search, s->problem.target, s->problem.targets, kas_buf_text(&s->from),
@@ -392,9 +389,7 @@ kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_s
     KAS_TRY(check_proposals(request->propose, &out->search));
     if (out->search.threads == 0)
         out->search.threads = share(kas_cores(), out->workers);
-    kas_status status = kas_problem_check(&out->problem, &out->search);
-    if (status != KAS_OK)
-        return kas_fail_context(status, "%s", request->dataset);
+    KAS_TRY(kas_problem_check(&out->problem, &out->search));
     kas_machine machine;
     KAS_TRY(kas_search_machine(&out->search, out->devices.spec[0], &machine));
     KAS_TRY(kas_session_open_forecast(out, &machine));

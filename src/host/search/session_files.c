@@ -1,6 +1,7 @@
 #include "host/model/safetensors.h"
 #include "host/search/session_files.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -41,20 +42,36 @@ kas_status kas_session_collect_from(const kas_session_request *request, kas_sess
     return KAS_OK;
 }
 
-/* Reads a text of kernels that the study keeps, which must have the digest that the study knows. */
-static kas_status read_kernels(const char *path, const char *expected, const char *otherwise,
-                               kas_buf *out)
+/* Fails unless a file that the study keeps is there and has the digest that the study knows. `what`
+ * is in it; `option` (NULL: none) is that of the search command which writes it again. */
+static kas_status check_kept(const char *path, uint64_t limit, const char *expected,
+                             const char *what, const char *option)
 {
-    char digest[65];
-    kas_buf_clear(out);
-    KAS_TRY(kas_file_read(path, KAS_FROM_BYTES, out));
-    kas_sha256_hex(out->data, out->size, digest);
+    char digest[65], otherwise[64] = "";
+    if (option)
+        snprintf(otherwise, sizeof otherwise, "run the search command with %s", option);
+    if (!kas_file_exists(path))
+        return kas_fail(KAS_STORE,
+                        "%s: there is no such file any more, and the study was begun with the %s "
+                        "in it; restore the file%s%s",
+                        path, what, option ? ", or " : "", otherwise);
+    KAS_TRY(kas_file_digest(path, limit, digest));
     return strcmp(digest, expected) == 0
                ? KAS_OK
                : kas_fail(KAS_STORE,
-                          "%s: not the kernels that the study was begun with (digest %.12s..., the "
-                          "study has %.12s...); restore the file%s",
-                          path, digest, expected, otherwise);
+                          "%s: not the %s that the study was begun with (digest %.12s..., the "
+                          "study has %.12s...); restore the file%s%s",
+                          path, what, digest, expected, option ? ", or remove it and " : "",
+                          otherwise);
+}
+
+/* Reads a text of kernels that the study keeps. */
+static kas_status read_kernels(const char *path, const char *expected, const char *option,
+                               kas_buf *out)
+{
+    kas_buf_clear(out);
+    KAS_TRY(check_kept(path, KAS_FROM_BYTES, expected, "kernels", option));
+    return kas_file_read(path, KAS_FROM_BYTES, out);
 }
 
 kas_status kas_session_keep_from(kas_session *s)
@@ -65,8 +82,7 @@ kas_status kas_session_keep_from(kas_session *s)
     KAS_TRY(kas_study_path(s->study, KAS_STUDY_FROM, path));
     if (!kas_file_exists(path) && s->from.size)
         KAS_TRY(kas_file_write_atomic(path, s->from.data, s->from.size));
-    return read_kernels(path, s->search.from,
-                        ", or remove it and run the search command with --from", &s->from);
+    return read_kernels(path, s->search.from, "--from", &s->from);
 }
 
 /* The digest of what determines the scores and latencies of ancestors. */
@@ -128,7 +144,7 @@ kas_status kas_session_keep_ancestors(kas_session *s)
     if (!*s->search.ancestry)
         return KAS_OK;
     KAS_TRY(kas_study_path(s->study, KAS_STUDY_ANCESTORS, path));
-    return read_kernels(path, s->search.ancestry, "", &s->ancestors);
+    return read_kernels(path, s->search.ancestry, NULL, &s->ancestors);
 }
 
 kas_status kas_session_open_forecast(kas_session *s, const kas_machine *machine)
@@ -173,38 +189,26 @@ kas_status kas_session_pin_files(const kas_session_request *request, const kas_m
 
 kas_status kas_session_keep_machine(kas_session *s)
 {
-    char path[KAS_STUDY_PATH], digest[65];
+    char path[KAS_STUDY_PATH];
     kas_machine machine;
     kas_search_forecast_close(&s->forecast);
     if (!*s->search.machine)
         return KAS_OK;
     KAS_TRY(kas_study_path(s->study, KAS_STUDY_MACHINE, path));
-    KAS_TRY(kas_file_digest(path, KAS_MACHINE_BYTES, digest));
-    if (strcmp(digest, s->search.machine) != 0)
-        return kas_fail(KAS_STORE,
-                        "%s: not the machine model that the study was begun with (digest "
-                        "%.12s..., the study has %.12s...); restore the file",
-                        path, digest, s->search.machine);
+    KAS_TRY(check_kept(path, KAS_MACHINE_BYTES, s->search.machine, "machine model", NULL));
     KAS_TRY(kas_machine_read(path, &machine));
     return kas_session_open_forecast(s, &machine);
 }
 
 kas_status kas_session_keep_init(const kas_session *s)
 {
-    char path[KAS_STUDY_PATH], digest[65];
+    char path[KAS_STUDY_PATH];
     if (!s->search.init[0])
         return KAS_OK;
     KAS_TRY(kas_study_path(s->study, KAS_STUDY_INIT, path));
     if (!kas_file_exists(path) && s->init)
         KAS_TRY(copy(s->init, path));
-    KAS_TRY(kas_file_digest(path, KAS_WEIGHTS_LIMIT, digest));
-    if (strcmp(digest, s->search.init) != 0)
-        return kas_fail(KAS_STORE,
-                        "%s: not the weights that the study was begun with (digest %.12s..., the "
-                        "study has %.12s...); restore the file, or remove it and run the search "
-                        "command with --init",
-                        path, digest, s->search.init);
-    return KAS_OK;
+    return check_kept(path, KAS_WEIGHTS_LIMIT, s->search.init, "weights", "--init");
 }
 
 kas_status kas_session_pin_plans(const kas_session *s)

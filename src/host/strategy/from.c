@@ -126,12 +126,16 @@ static kas_status collect_folder(const char *folder, collection *c)
 kas_status kas_from_collect(const char *path, kas_buf *out)
 {
     collection c = {.out = out};
+    char other[KAS_STUDY_OTHER];
     const bool study = kas_study_exists(path);
     kas_buf_puts(out, "{\"kernels\": [");
     KAS_TRY(study ? collect_study(path, &c) : collect_folder(path, &c));
     kas_buf_puts(out, "\n]}\n");
     if (c.kernels == 0 && study)
         return kas_fail(KAS_BAD_INPUT, "%s: no candidate of this study has finished", path);
+    kas_study_describe_other(path, other);
+    if (c.kernels == 0 && !c.refused && *other)
+        return kas_fail(KAS_BAD_INPUT, "%s: %s", path, other);
     if (c.kernels == 0)
         return kas_fail(KAS_BAD_INPUT,
                         "%s: there is no kernel file (*.json) in it%s%s; give a study or a "

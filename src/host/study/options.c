@@ -389,13 +389,28 @@ static bool left_to_the_study(const kas_field *f, const kas_search_options *give
     return strcmp(f->key, "device") == 0 && !given->device[0];
 }
 
-/* Adds "--option (the study has x, this command y)" when the two differ. */
+/* Returns what stands behind an option that is kept as the digest of a file; NULL for others. */
+static const char *kept_as_digest(const kas_field *f)
+{
+    return strcmp(f->key, "from") == 0 ? "kernels" : strcmp(f->key, "init") == 0 ? "weights" : NULL;
+}
+
+/* Adds "--option (the study has x, this command y)" when the two differ. Digests tell a reader
+ * nothing. */
 static void compare(const kas_field *f, const void *stored, const void *given, kas_buf *list)
 {
+    const char *what = kept_as_digest(f);
     kas_buf a = {0}, b = {0};
     kas_field_write(f, stored, &a);
     kas_field_write(f, given, &b);
-    if (strcmp(kas_buf_text(&a), kas_buf_text(&b)) != 0)
+    const bool differ = strcmp(kas_buf_text(&a), kas_buf_text(&b)) != 0;
+    if (differ && what)
+        kas_buf_printf(list, "%s%s (%s %s)", list->size ? ", " : "", f->option,
+                       a.size <= 2   ? "the study was begun without such"
+                       : b.size <= 2 ? "the study was begun with such"
+                                     : "the study was begun with other",
+                       what);
+    else if (differ)
         kas_buf_printf(list, "%s%s (the study has %s, this command %s)", list->size ? ", " : "",
                        f->option, kas_buf_text(&a), kas_buf_text(&b));
     list->failed |= a.failed || b.failed;

@@ -51,9 +51,9 @@ kas_status kas_problem_check(const kas_problem *problem, const kas_search_option
     free(index);
     if (train < (uint32_t)options->recipe.batch)
         return kas_fail(KAS_BAD_INPUT,
-                        "%u images to train on are fewer than one batch of %d; use a smaller "
+                        "%s: %u images to train on are fewer than one batch of %d; use a smaller "
                         "--batch or more images",
-                        train, options->recipe.batch);
+                        problem->dataset->path, train, options->recipe.batch);
     return KAS_OK;
 }
 

@@ -21,6 +21,8 @@
 
 enum { KAS_STUDY_PATH = 4096, KAS_ITEM_NAME = 64 };
 #define KAS_STUDY_INIT "init.safetensors"
+/* What a search without training leaves in a folder that is no study (cli/untrained). */
+#define KAS_STUDY_UNTRAINED "untrained.jsonl"
 
 /* Creates the folder and its subfolders. */
 kas_status kas_study_dir_make(const char *study);

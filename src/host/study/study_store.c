@@ -38,6 +38,20 @@ bool kas_study_exists(const char *study)
     return has_file(study, STORE_FILE) || has_file(study, "study.db");
 }
 
+void kas_study_describe_other(const char *folder, char out[KAS_STUDY_OTHER])
+{
+    char round[KAS_STUDY_PATH], text[KAS_STUDY_OTHER] = "";
+    if (kas_study_path(folder, "round-0", round) == KAS_OK && kas_study_exists(round))
+        snprintf(text, sizeof text,
+                 "the folder of a search with --shrink, whose rounds are studies: give round-0 in "
+                 "it, or a later one");
+    else if (has_file(folder, KAS_STUDY_UNTRAINED))
+        snprintf(text, sizeof text,
+                 "the folder of a search with --no-training, which is no study: the kernel files "
+                 "that it found are in best/ and legal/");
+    memcpy(out, text, sizeof text);
+}
+
 /* ---- store.json ------------------------------------------------------------------------------ */
 
 static kas_status read_location(const char *study, location *out)
@@ -113,9 +127,13 @@ static kas_status open_server(const char *study, const location *from, kas_store
 
 kas_status kas_study_open(const char *study, kas_store_mode mode, kas_store **out)
 {
-    char path[KAS_STUDY_PATH];
+    char path[KAS_STUDY_PATH], other[KAS_STUDY_OTHER] = "";
     location from = {.store = ""};
     *out = NULL;
+    if (mode != KAS_STORE_CREATE && !kas_study_exists(study))
+        kas_study_describe_other(study, other);
+    if (*other)
+        return kas_fail(KAS_STORE, "%s: %s", study, other);
     if (!has_file(study, STORE_FILE)) {
         KAS_TRY(kas_study_path(study, "study.db", path));
         return kas_store_open(path, mode, out);

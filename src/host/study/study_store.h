@@ -18,10 +18,15 @@
 #include "host/store/store.h"
 #include "host/study/study_dir.h"
 
-/* Opens the store of a study. Fails as kas_store_open and kas_store_open_server do. */
+/* Opens the store of a study. Fails as kas_store_open and kas_store_open_server do; where the
+ * folder has none, KAS_STORE says what it is. */
 kas_status kas_study_open(const char *study, kas_store_mode mode, kas_store **out);
 /* Returns whether the folder is that of a study. */
 bool kas_study_exists(const char *study);
+/* Writes what a folder is that a search has made and that is no study: that of --shrink, whose
+ * rounds are studies, or of --no-training. "" for others. */
+enum { KAS_STUDY_OTHER = 256 };
+void kas_study_describe_other(const char *folder, char out[KAS_STUDY_OTHER]);
 
 /* Opens the store of a study that may begin now: `given` is "@FILE" or a URL without a password, as
  * --store has it, or NULL: KAS_STORE, if it is set and the study has not begun in a file, else a

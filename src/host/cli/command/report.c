@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "host/cli/cli.h"
 #include "host/cli/parts.h"
@@ -63,6 +64,24 @@ static void describe_program(kas_buf *out)
             kas_buf_printf(out, ", %s %s", part[i].name, part[i].version);
 }
 
+static bool is_same(const char *a, const char *b)
+{
+    struct stat one, two;
+    return stat(a, &one) == 0 && stat(b, &two) == 0 && one.st_dev == two.st_dev &&
+           one.st_ino == two.st_ino;
+}
+
+/* A study that is compared with itself says nothing. */
+static kas_status check_different(const report_cli *o)
+{
+    for (int i = 0; i < o->studies; i++)
+        for (int j = 0; j < i; j++)
+            if (is_same(o->study[i], o->study[j]))
+                return kas_fail(KAS_USAGE, "%s and %s are one study; give it once", o->study[j],
+                                o->study[i]);
+    return KAS_OK;
+}
+
 /* Nothing of a study may be replaced by the page. */
 static kas_status name_inputs(const report_cli *o)
 {
@@ -99,7 +118,9 @@ static kas_status run(int argc, char **argv)
         return KAS_OK;
     kas_buf about = {0}, page = {0};
     describe_program(&about);
-    kas_status status = name_inputs(&o);
+    kas_status status = check_different(&o);
+    if (status == KAS_OK)
+        status = name_inputs(&o);
     if (status == KAS_OK)
         status = kas_file_check_writable(o.output);
     if (status == KAS_OK)

@@ -421,6 +421,16 @@ static kas_status print_all(const session *s)
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
+static kas_status draw_minibatches(session *s)
+{
+    const int batch = s->o->batch;
+    const kas_status status = kas_minibatches_draw(s->dataset, batch, s->o->seed, s->minibatch);
+    return status == KAS_BAD_INPUT &&
+                   s->dataset->train.count / KAS_SCORE_MINIBATCHES < (uint32_t)batch
+               ? kas_fail_context(status, "--batch %d (%d at least)", batch, KAS_SCORE_LEAST_BATCH)
+               : status;
+}
+
 static kas_status open_network(session *s)
 {
     const kas_cli_net usual = kas_cli_net_defaults();
@@ -451,7 +461,7 @@ static kas_status open_minibatches(session *s)
     if (!needed || !s->dataset)
         return KAS_OK;
     s->setup.minibatch = s->minibatch;
-    return kas_minibatches_draw(s->dataset, s->o->batch, s->o->seed, s->minibatch);
+    return draw_minibatches(s);
 }
 
 static kas_status open_predictor(session *s)

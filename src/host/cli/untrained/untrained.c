@@ -204,7 +204,7 @@ static kas_status check_folder(const session *s)
                         "a folder of its own",
                         s->study);
     KAS_TRY(kas_mkdirs(s->study));
-    KAS_TRY(path_of(s, "untrained.jsonl", path));
+    KAS_TRY(path_of(s, KAS_STUDY_UNTRAINED, path));
     return kas_file_check_writable(path);
 }
 
@@ -230,6 +230,12 @@ static kas_status write_folder(const session *s, const kas_buf *lines)
 {
     const kas_untrained *u = &s->found;
     char path[KAS_STUDY_PATH];
+    KAS_TRY(path_of(s, "best/kernel.json", path));
+    if (!u->states[KAS_CONFIGURATION_LEGAL] && kas_file_exists(path)) {
+        kas_warn("%s: what an earlier search found stays, because this one found nothing",
+                 s->study);
+        return KAS_OK;
+    }
     KAS_TRY(clear_folder(s, "best"));
     KAS_TRY(clear_folder(s, "legal"));
     for (int i = 0; i < u->states[KAS_CONFIGURATION_LEGAL]; i++) {
@@ -238,7 +244,7 @@ static kas_status write_folder(const session *s, const kas_buf *lines)
             KAS_TRY(write_kernel(s, "best", "kernel", c));
         KAS_TRY(write_kernel(s, "legal", c->name, c));
     }
-    KAS_TRY(path_of(s, "untrained.jsonl", path));
+    KAS_TRY(path_of(s, KAS_STUDY_UNTRAINED, path));
     return kas_file_write_atomic(path, lines->data, lines->size);
 }
 

@@ -98,9 +98,8 @@ kas_status kas_minibatches_draw(const kas_dataset *d, int images, uint64_t seed,
     if (d->train.count < wanted)
         return kas_fail(KAS_BAD_INPUT,
                         "%s: train/images: %u images are too few for %d minibatches of %d; give a "
-                        "data set with more, or to kas-gpu score a smaller --batch, at least %d",
-                        d->path, d->train.count, KAS_SCORE_MINIBATCHES, images,
-                        KAS_SCORE_LEAST_BATCH);
+                        "data set with more",
+                        d->path, d->train.count, KAS_SCORE_MINIBATCHES, images);
     uint8_t *pixels = malloc(SLOTS * n * size);
     uint16_t *labels = malloc(sizeof *labels * SLOTS * n);
     bool memory = pixels && labels;
