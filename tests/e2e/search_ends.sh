@@ -23,6 +23,14 @@ expect 0 'more epochs than the unmodified network (--epochs 2)' "${search[@]}" -
 expect 0 '' "${search[@]}" --imitate 2 --study "$dir/dry" --dry-run
 ! grep -q 'more epochs' "$dir/err" || fail "a warning without a reason: $(cat "$dir/err")"
 
+# Ten images select, so that one of them is ten points; with 70 of them it is 1.43.
+expect 0 '--max-loss 1: each of the 10 images that select is worth 10 points' "${search[@]}" --study "$dir/dry" --dry-run
+for enough in '--max-loss 11' '--max-loss 1.5 --validation 0.7' '--objective accuracy' '--max-loss 0'; do
+    expect 0 '' "${search[@]}" --study "$dir/dry" --dry-run $enough
+    ! grep -q 'images that select' "$dir/err" || fail "a warning without a reason, $enough: $(cat "$dir/err")"
+done
+expect 0 '--max-loss 1.4: each of the 70 images that select is worth 1.43 points' "${search[@]}" --study "$dir/dry" --dry-run --max-loss 1.4 --validation 0.7
+
 # Every candidate is slower than a thousandth of the unmodified network, so none is trained.
 expect 6 'all 500 candidates were predicted to be slower than --latency 0.001 allows' "${search[@]}" --study "$dir/slow" --latency 0.001
 [ "$("$kas" log "$dir/slow" --json | grep -c '"state": "predicted-slow"')" = 500 ] || fail "slow candidates were trained"

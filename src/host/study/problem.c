@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/log.h"
 #include "host/space/file/assignment.h"
 
 kas_status kas_problem_targets(const kas_search_options *options, int h, int w, int c, int classes,
@@ -44,6 +45,18 @@ kas_status kas_problem_split(const kas_problem *problem, const kas_search_option
     return status;
 }
 
+/* A few images cannot tell whether a kernel loses a point. */
+static void warn_of_few_images(const kas_search_options *options, uint32_t select)
+{
+    const double worth = 100.0 / select;
+    if (options->objective != KAS_OBJECTIVE_ACCURACY && options->max_loss > 0 &&
+        worth >= options->max_loss)
+        kas_warn("--max-loss %g: each of the %u images that select is worth %.3g points, so a "
+                 "kernel that has one fewer right than the unmodified network is not within the "
+                 "loss; give a larger --validation (%g) or --max-loss, or more images",
+                 options->max_loss, select, worth, options->validation);
+}
+
 kas_status kas_problem_check(const kas_problem *problem, const kas_search_options *options)
 {
     uint32_t *index, train, select, confirm;
@@ -54,6 +67,7 @@ kas_status kas_problem_check(const kas_problem *problem, const kas_search_option
                         "%s: %u images to train on are fewer than one batch of %d; use a smaller "
                         "--batch or more images",
                         problem->dataset->path, train, options->recipe.batch);
+    warn_of_few_images(options, select);
     return KAS_OK;
 }
 

@@ -35,7 +35,8 @@ kas_status kas_problem_split(const kas_problem *problem, const kas_search_option
                              uint32_t *confirm);
 
 /* Fails, before the study is made, where every training of it would fail: the validation share
- * cannot be had, or the batch is larger than the training set. */
+ * cannot be had, or the batch is larger than the training set. Warns where one of the images that
+ * select is worth as much as may be lost. */
 kas_status kas_problem_check(const kas_problem *problem, const kas_search_options *options);
 void kas_problem_close(kas_problem *problem);
 
