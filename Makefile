@@ -117,6 +117,15 @@ $(BUILD)/src/host/space/%.o: CFLAGS += $(SPACE_OPT)
 # Its random numbers and the names of its kernels: rounds to be unrolled.
 $(BUILD)/src/host/core/random.o $(BUILD)/src/host/core/sha256.o: CFLAGS += -O3
 
+# Compiling a test takes longer than running its own lines, but for those that compute what they compare with. Sanitizers make
+# the optimiser slow; its warnings are those of the plain build. What tests share computes too, and keeps $(OPT).
+COMPUTING := tests/ops/% tests/unit/space/test_nas_pte_nest.c
+QUICK     := $(filter-out $(COMPUTING),$(TESTS))
+$(TESTS:%.c=$(BUILD)/%.o): CFLAGS += -O1 -g1
+ifneq ($(SANITIZE),)
+$(QUICK:%.c=$(BUILD)/%.o): CFLAGS += -O0
+endif
+
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<

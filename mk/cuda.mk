@@ -9,7 +9,7 @@ CUDA_SIM         := $(BUILD)/tests/libkas_cuda_sim.so
 # The executor of PTX is part of it (tests/ptx/ptx.h); its loops over lanes vectorise.
 PTX_OBJECTS      := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/ptx/test_%,$(wildcard tests/ptx/*.c)))
 CUDA_SIM_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/cuda_sim/*.c)) $(PTX_OBJECTS)
-$(CUDA_SIM_OBJECTS): CFLAGS += -O3
+$(CUDA_SIM_OBJECTS): CFLAGS += $(if $(SANITIZE),,-O3)
 $(PTX_OBJECTS): CFLAGS += -march=$(MARCH) -ffp-contract=off -fno-math-errno -fno-trapping-math
 $(BUILD)/tests/ptx/test_ptx: $(PTX_OBJECTS)
 ifeq ($(BUILD),$(DEVICE_BUILD))
