@@ -23,6 +23,7 @@
 #include "host/space/weights.h"
 #include "resnet18.h"
 #include "support/build.h"
+#include "support/sanitized.h"
 
 #define HW (KAS_AXIS_H | KAS_AXIS_W)
 
@@ -32,7 +33,12 @@ static const char *const known[] = {
     "group_conv",      "involution",     "nas_pte_1_bands", "nas_pte_2",
     "nas_pte_3",       "residual",       "shift_conv",      "spatial_separable",
     "squeeze_excite"};
-enum { KNOWN = sizeof known / sizeof *known, SAMPLES = 40, POPULATION = 120, CHILDREN = 20000 };
+enum {
+    KNOWN = sizeof known / sizeof *known,
+    SAMPLES = 40,
+    POPULATION = 120,
+    CHILDREN = FEWER_IF_SANITIZED(20000)
+};
 
 static kas_sample_options half_cost(void)
 {

@@ -10,6 +10,7 @@
 
 #include "host/core/sha256.h"
 #include "support/build.h"
+#include "support/sanitized.h"
 #include "host/space/canvas/candidate_ops.h"
 #include "host/space/canvas/grow.h"
 #include "host/space/canvas/prune.h"
@@ -184,7 +185,8 @@ static void test_attempts_are_pure(void **state)
 }
 
 /* What a version of a sampler gives is part of every study: a change here needs a new
- * KAS_REJECTION_VERSION, KAS_GUIDED_VERSION or KAS_PTE_VERSION. */
+ * KAS_REJECTION_VERSION, KAS_GUIDED_VERSION or KAS_PTE_VERSION. With sanitizers the list is not
+ * whole, and its hash another. */
 static void assert_list(kas_sample_options o, const char *expected)
 {
     kas_target t[32];
@@ -192,8 +194,9 @@ static void assert_list(kas_sample_options o, const char *expected)
     kas_sampler *sampler;
     kas_buf names = {0};
     char hex[65];
+    enum { WHOLE = 300, KERNELS = FEWER_IF_SANITIZED(WHOLE) };
     assert_int_equal(kas_sampler_create(&o, t, n, &sampler), KAS_OK);
-    for (int k = 0; k < 300; k++) {
+    for (int k = 0; k < KERNELS; k++) {
         kas_sample s;
         assert_int_equal(kas_sampler_next(sampler, 0, &s), KAS_OK);
         kas_buf_printf(&names, "%s:%.0f\n", s.name,
@@ -204,7 +207,8 @@ static void assert_list(kas_sample_options o, const char *expected)
     assert_int_equal(kas_buf_status(&names), KAS_OK);
     kas_sha256_hex(names.data, names.size, hex);
     kas_buf_free(&names);
-    assert_string_equal(hex, expected);
+    if (KERNELS == WHOLE)
+        assert_string_equal(hex, expected);
 }
 
 static void test_versions_are_fixed(void **state)
@@ -278,10 +282,11 @@ static void test_theorem_1(void **state)
     static kas_candidate_op uses[KAS_MAX_CANDIDATE_OPS];
     const kas_op_filter filter = {
         .ops = UINT64_MAX, .kernels = 0xa9, .dilations = 0xe, .shifts = 0x7f};
+    const long wanted = FEWER_IF_SANITIZED(100000);
     long grown = 0, tensors = 0, with_variable = 0;
     kas_growth *growth;
     assert_int_equal(kas_growth_create(&o, t, n, &growth), KAS_OK);
-    for (uint64_t attempt = 0; grown < 100000; attempt++) {
+    for (uint64_t attempt = 0; grown < wanted; attempt++) {
         kas_grow(growth, t, n, attempt);
         kas_kernel k = growth->kernel;
         for (int i = 0; i < k.nodes; i++) {
@@ -300,7 +305,7 @@ static void test_theorem_1(void **state)
     kas_growth_free(growth);
     print_message("%ld tensors grown, %ld with a variable; %ld more by one primitive\n", grown,
                   with_variable, tensors);
-    assert_true(with_variable > 5000 && tensors > 10000);
+    assert_true(with_variable > wanted / 20 && tensors > wanted / 10);
 }
 
 /* ---- memory ---- */
@@ -308,7 +313,7 @@ static void test_theorem_1(void **state)
 static void test_memory_of_a_remembered_kernel(void **state)
 {
     (void)state;
-    enum { KERNELS = 3000 };
+    enum { KERNELS = FEWER_IF_SANITIZED(3000) };
     kas_target t[32];
     int n = resnet18(t);
     kas_sample_options o = options_for(29);
@@ -332,7 +337,7 @@ static void test_memory_of_a_remembered_kernel(void **state)
 static void test_first_primitive_is_uniform(void **state)
 {
     (void)state;
-    enum { ATTEMPTS = 14000 };
+    enum { ATTEMPTS = FEWER_IF_SANITIZED(14000) };
     kas_target t[32];
     int n = resnet18(t), count[KAS_TYPE_COUNT] = {0};
     kas_sample_options o = options_for(13);

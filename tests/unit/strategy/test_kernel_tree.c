@@ -16,6 +16,7 @@
 #include "host/strategy/kernel_tree.h"
 #include "host/strategy/select.h"
 #include "support/accept.h"
+#include "support/sanitized.h"
 
 /* ---- beginnings ------------------------------------------------------------------------------ */
 
@@ -87,7 +88,7 @@ static void known_kernels_have_a_way(void **state)
 static void samples_have_a_way(void **state)
 {
     (void)state;
-    enum { SAMPLES = 200, ATTEMPTS = 6 };
+    enum { SAMPLES = FEWER_IF_SANITIZED(200), ATTEMPTS = 6 };
     const kas_sample_options o = sample_options();
     kas_sampler *sampler;
     int whole = 0, made = 0;
@@ -197,10 +198,10 @@ static void assert_has_its_name(const kas_kernel *kernel, const char *expected)
     assert_string_equal(name, expected);
 }
 
-static void five_thousand_are_legal(void **state)
+static void thousands_are_legal(void **state)
 {
     (void)state;
-    enum { CANDIDATES = 5000 };
+    enum { CANDIDATES = FEWER_IF_SANITIZED(5000) };
     kas_search_options o = options_of(KAS_STRATEGY_TREE);
     kas_sample_options sample = sample_options();
     kas_work *work = calloc(CANDIDATES, sizeof *work);
@@ -519,7 +520,7 @@ int main(int argc, char **argv)
         TEST(known_kernels_have_a_way),
         TEST(samples_have_a_way),
         TEST(attempts_are_pure),
-        TEST(five_thousand_are_legal),
+        TEST(thousands_are_legal),
         TEST(repeats_itself),
         TEST(follows_the_results),
         TEST(rewards_follow_the_objective),
