@@ -7,6 +7,11 @@ trap 'echo "FAILED at line $LINENO"' ERR
 "$kas" check kernels/involution.json --net resnet20 --input 3x8x8 --device cpu >"$dir/out"
 [ "$(grep -c ' ok$' "$dir/out")" = 5 ]
 grep -Eq '^kernels: 1; comparisons on .*: 5 .* failures: 0$' "$dir/out"
+# The code for CPUs, in whatever pieces the device cuts the batch.
+"$kas" check kernels/involution.json --net resnet20 --input 3x8x8 --device cpu --source cpu --directions 0 >"$dir/own"
+[ "$(grep -c ' ok$' "$dir/own")" = 5 ]
+grep -q ' of the code for CPUs: 5 ' "$dir/own"
+! grep -q ' of the code for CPUs' "$dir/out"
 "$kas" check --sampled 1 --seed 3 --net resnet20 --input 3x8x8 --device cpu --json >"$dir/json"
 [ "$(grep -c '"kind": *"check"' "$dir/json")" = 5 ]
 grep -q '"failures": *0' "$dir/json"
@@ -21,6 +26,9 @@ code=0
 code=0
 "$kas" check "$dir/out" 2>/dev/null || code=$?
 [ $code = 3 ]
+code=0
+"$kas" check kernels/involution.json --net resnet20 --schedule "$dir/out" --source cpu 2>/dev/null || code=$?
+[ $code = 2 ]
 
 # Schedules: what is printed can be prescribed; a step more is taken, changes no value and may change bits; mistakes name
 # their line.

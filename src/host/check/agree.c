@@ -5,6 +5,8 @@
 #include <stdlib.h>
 
 #include "host/check/agree_setup.h"
+#include "host/core/machine.h"
+#include "host/device/dtype.h"
 #include "jit/compile/share.h"
 
 /* ---- verdicts -------------------------------------------------------------------------------- */
@@ -206,6 +208,17 @@ static kas_status run_one(kas_device *device, const kas_kernel *kernel, const ka
 
 /* ---- all targets in one text ----------------------------------------------------------------- */
 
+/* Cuts the batch as the CPU device does, but in two at least. A schedule file is for the whole
+ * batch. */
+static size_t piece_bytes(const kas_agree_options *o, const kas_target *t)
+{
+    const size_t most = kas_piece_bytes(o->linear_policy, kas_cores());
+    const uint32_t channels = t->c_in > t->c_out ? t->c_in : t->c_out;
+    const size_t half = kas_dtype_size(o->dtype) * channels * t->h * t->w *
+                        (size_t)(o->batch > 1 ? o->batch / 2 : 1);
+    return o->schedule_file ? 0 : most < half ? most : half;
+}
+
 static kas_status build_programs(const kas_kernel *kernel, const kas_target *target,
                                  const kas_binding *binding, int count, const kas_agree_options *o,
                                  const kas_epilogue *epilogue, int epilogues, kas_program **program,
@@ -220,8 +233,7 @@ static kas_status build_programs(const kas_kernel *kernel, const kas_target *tar
             .dtype = o->dtype,
             .gained = kas_agree_gain(o, i) != 1,
             .linear_policy = o->linear_policy,
-            /* each image is a piece; a schedule file is for the whole batch */
-            .piece_bytes = o->linear_policy == KAS_LINEAR_CPU && !o->schedule_file,
+            .piece_bytes = piece_bytes(o, &target[i]),
             .x_pitch = kas_pitch_of(o->dtype, (int)target[i].c_in) + o->pitch_more,
             .y_pitch = kas_pitch_of(o->dtype, (int)target[i].c_out) + o->pitch_more,
             .prefix = prefix,

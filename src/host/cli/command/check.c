@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/nvrtc/resources.h"
 #include "host/check/agree_schedule.h"
-#include "host/cli/check_shapes.h"
+#include "host/cli/check/gpus.h"
+#include "host/cli/check/shapes.h"
 #include "host/cli/net_options.h"
 #include "host/core/file/files.h"
 #include "host/core/log.h"
@@ -15,8 +15,8 @@
 #include "host/space/file/assignment.h"
 #include "host/space/sample/sampler.h"
 
-enum { MAX_FILES = 4096, MAX_ARCHS = 2 };
-static const char *const arch_names[MAX_ARCHS] = {"sm_80", "sm_90"}; /* of --nvrtc */
+enum { MAX_FILES = 4096 };
+static const char *const sources[] = {"cuda", "cpu", NULL}; /* as in kas_linear_policy */
 
 typedef struct check_options {
     kas_cli_common common;
@@ -41,7 +41,8 @@ enum {
     KEY_SPACE,
     KEY_PRECISION,
     KEY_PER_LAYER,
-    KEY_SCHEDULE
+    KEY_SCHEDULE,
+    KEY_SOURCE
 };
 
 static const struct argp_option option_list[] = {
@@ -66,6 +67,11 @@ static const struct argp_option option_list[] = {
      "Check one kernel with the schedules of a file that show --schedule or tune has written, at "
      "its layer, batch and device, also against the bits that the default schedules give",
      0},
+    {"source", KEY_SOURCE, "DEVICE", 0,
+     "Check the code that is generated for cuda (default) or cpu, whatever the device that runs "
+     "it; "
+     "training and search on the CPU device run the second",
+     0},
     {"precision", KEY_PRECISION, "P", 0,
      "How kernels store activations and weights: fp32 (default), bf16 or fp16", 0},
     {"directions", KEY_DIRECTIONS, "N", 0,
@@ -80,6 +86,7 @@ static const kas_cli_value values[] = {
     {KEY_SPACE, KAS_CLI_CHOICE(check_options, space, kas_space_names)},
     {KEY_SHAPES, KAS_CLI_INT(check_options, shapes, 1, 1000000)},
     {KEY_PRECISION, KAS_CLI_CHOICE(check_options, agree.dtype, kas_dtype_names)},
+    {KEY_SOURCE, KAS_CLI_CHOICE(check_options, agree.linear_policy, sources)},
     {KEY_NVRTC, KAS_CLI_FLAG(check_options, nvrtc)},
     {KEY_DIRECTIONS, KAS_CLI_INT(check_options, agree.directions, 0, 1000)},
     {KEY_SCHEDULE, KAS_CLI_TEXT(check_options, schedule)},
@@ -107,8 +114,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         if (o->files == 0 && o->sampled == 0)
             argp_error(state,
                        "no kernel is given; give kernel files or, for example, --sampled 20");
-        if (o->schedule && (o->files != 1 || o->sampled || o->nvrtc))
-            argp_error(state, "--schedule is for one kernel file, without --sampled and --nvrtc");
+        if (o->schedule && (o->files != 1 || o->sampled || o->nvrtc || o->agree.linear_policy))
+            argp_error(state, "--schedule is for one kernel file and names its device: leave out "
+                              "--sampled, --nvrtc and --source");
         return 0;
     default:
         return kas_cli_set(state, option_list, values, key, arg);
@@ -120,6 +128,7 @@ static const char doc[] =
     "reference against finite differences, at every distinct shape that a network replaces.\n\n"
     "  kas-gpu check kernels/involution.json\n"
     "  kas-gpu check kernels/*.json --nvrtc\n"
+    "  kas-gpu check kernels/*.json --device cpu --source cpu --precision bf16\n"
     "  kas-gpu check layers.json --net resnet20\n"
     "  kas-gpu check --sampled 300 --seed 1 --nvrtc\n"
     "  kas-gpu check --sampled 2000 --shapes 1 --net resnet20 --input 3x8x8 --nvrtc\n"
@@ -140,16 +149,13 @@ typedef struct checker {
     kas_target *targets;
     int count;
     kas_device *device;
-    kas_compiler *compiler, *arch[MAX_ARCHS];
-    long long kernels, comparisons, failures, redrawn, compiled;
+    kas_compiler *compiler;
+    kas_check_gpus gpus; /* of --nvrtc */
+    long long kernels, comparisons, failures, redrawn;
     long long verdict[KAS_AGREE_FAILED + 1], ill_kernels;
-    long long screened;               /* sampled kernels that the screen left out */
-    long long gpu_kernels, gpu_local; /* kernels in all cubins, and those with local memory */
-    int gpu_registers;                /* most registers of a thread */
-    long long gpu_accesses, gpu_wide; /* instructions on global memory, and those of 16 bytes */
-    kas_accessed accessed;            /* of the programs that NVRTC compiled */
-    double forward, gradient;         /* largest errors within tolerance */
-    double ill_error, ill_rounding;   /* of ill-conditioned kernels */
+    long long screened;             /* sampled kernels that the screen left out */
+    double forward, gradient;       /* largest errors within tolerance */
+    double ill_error, ill_rounding; /* of ill-conditioned kernels */
     double numeric;
     kas_schedule_file schedule; /* of --schedule */
     kas_schedule_bits bits;
@@ -245,81 +251,6 @@ static void count_kernel(checker *c, const char *name, const kas_agreement *resu
              name);
 }
 
-/* Counts what the kernels of a cubin need. Local memory is memory traffic that no source
- * asked for. */
-static kas_status count_resources(checker *c, const char *name, const char *arch, const char *path)
-{
-    kas_buf image = {0};
-    kas_resources *list = NULL;
-    int count = 0;
-    kas_status status = kas_file_read(path, (size_t)1 << 30, &image);
-    if (status == KAS_OK)
-        status = kas_cubin_resources(image.data, image.size, &list, &count);
-    for (int i = 0; i < count; i++) {
-        if (list[i].registers > c->gpu_registers)
-            c->gpu_registers = list[i].registers;
-        c->gpu_accesses += list[i].accesses;
-        c->gpu_wide += list[i].wide;
-        if (!list[i].local_bytes)
-            continue;
-        c->gpu_local++;
-        kas_warn("%s: %s needs %d bytes of local memory on %s", name, list[i].name,
-                 list[i].local_bytes, arch);
-    }
-    c->gpu_kernels += count;
-    free(list);
-    kas_buf_free(&image);
-    return status;
-}
-
-static void count_accessed(checker *c, const kas_operation *op, int count)
-{
-    for (int i = 0; i < count; i++) {
-        c->accessed.all += op[i].accessed.all;
-        c->accessed.contiguous += op[i].accessed.contiguous;
-        c->accessed.wide += op[i].accessed.wide;
-    }
-}
-
-static kas_status count_programs(checker *c, const kas_kernel *kernel, const kas_check_shapes *s)
-{
-    for (int i = 0; i < s->count; i++) {
-        kas_program *program;
-        const kas_program_options options = {.batch = c->o->agree.batch,
-                                             .training = true,
-                                             .dtype = c->o->agree.dtype,
-                                             .gained = s->gain[i] != 1,
-                                             .prefix = "k"};
-        KAS_TRY(kas_program_build(kernel, &s->target[i], &s->binding[i], &options, &program));
-        count_accessed(c, program->forward, program->forwards);
-        count_accessed(c, program->backward, program->backwards);
-        kas_program_free(program);
-    }
-    return KAS_OK;
-}
-
-static kas_status compile_for_gpus(checker *c, const kas_kernel *kernel, const char *name,
-                                   const kas_check_shapes *s)
-{
-    kas_buf text = {0};
-    kas_agree_options options = c->o->agree;
-    options.gain = s->gain;
-    kas_status status = kas_agree_text(kernel, s->target, s->binding, s->count, &options, &text);
-    for (int i = 0; i < MAX_ARCHS && status == KAS_OK && c->arch[i]; i++) {
-        char path[4096];
-        const kas_status compiled = kas_compile(c->arch[i], kas_buf_text(&text), path, NULL);
-        c->compiled += compiled == KAS_OK;
-        if (compiled == KAS_OK) {
-            status = count_resources(c, name, arch_names[i], path);
-            continue;
-        }
-        c->failures++;
-        kas_warn("%s: %s", name, kas_error());
-    }
-    kas_buf_free(&text);
-    return status == KAS_OK && c->arch[0] ? count_programs(c, kernel, s) : status;
-}
-
 static kas_status check_shapes(checker *c, const kas_kernel *kernel, const char *name,
                                const kas_check_shapes *s)
 {
@@ -327,6 +258,7 @@ static kas_status check_shapes(checker *c, const kas_kernel *kernel, const char 
     if (!result)
         return kas_fail(KAS_NO_MEMORY, "out of memory");
     kas_agree_options options = c->o->agree;
+    const long long refused = c->gpus.refused;
     options.gain = s->gain;
     options.schedule_file = c->o->schedule ? &c->schedule : NULL;
     kas_status status = c->o->schedule
@@ -342,7 +274,8 @@ static kas_status check_shapes(checker *c, const kas_kernel *kernel, const char 
         count_kernel(c, name, result, s->count);
     free(result);
     if (status == KAS_OK)
-        status = compile_for_gpus(c, kernel, name, s);
+        status = kas_check_gpus_compile(&c->gpus, kernel, name, s, &c->o->agree);
+    c->failures += c->gpus.refused - refused;
     return status;
 }
 
@@ -473,19 +406,6 @@ static kas_status check_sampled(checker *c)
     return status;
 }
 
-static kas_status open_archs(checker *c)
-{
-    for (int i = 0; i < MAX_ARCHS; i++) {
-        const kas_status status = kas_compiler_open(arch_names[i], NULL, &c->arch[i]);
-        if (status == KAS_UNSUPPORTED) {
-            kas_warn("SKIPPED: --nvrtc: %s", kas_error());
-            return KAS_OK;
-        }
-        KAS_TRY(status);
-    }
-    return KAS_OK;
-}
-
 static kas_status open_all(const check_options *o, checker *c)
 {
     KAS_TRY(kas_cli_net_targets(&o->net, &c->net, &c->targets, &c->count));
@@ -493,7 +413,7 @@ static kas_status open_all(const check_options *o, checker *c)
     KAS_TRY(kas_compiler_open(kas_device_get_info(c->device)->arch, NULL, &c->compiler));
     if (o->schedule)
         KAS_TRY(kas_schedule_file_read(o->schedule, &c->schedule));
-    return o->nvrtc ? open_archs(c) : KAS_OK;
+    return o->nvrtc ? kas_check_gpus_open(&c->gpus) : KAS_OK;
 }
 
 static kas_status summary(const checker *c)
@@ -502,17 +422,18 @@ static kas_status summary(const checker *c)
         kas_buf line = {0};
         kas_line_begin(&line);
         kas_line_text(&line, "kind", "summary");
+        kas_line_text(&line, "source", sources[c->o->agree.linear_policy]);
         kas_line_int(&line, "kernels", c->kernels);
         kas_line_int(&line, "comparisons", c->comparisons);
-        kas_line_int(&line, "nvrtc_compilations", c->compiled);
-        kas_line_int(&line, "nvrtc_kernels", c->gpu_kernels);
-        kas_line_int(&line, "nvrtc_most_registers", c->gpu_registers);
-        kas_line_int(&line, "nvrtc_with_local_memory", c->gpu_local);
-        kas_line_int(&line, "nvrtc_accesses", c->gpu_accesses);
-        kas_line_int(&line, "nvrtc_16_byte_accesses", c->gpu_wide);
-        kas_line_number(&line, "bytes_accessed", c->accessed.all);
-        kas_line_number(&line, "bytes_contiguous", c->accessed.contiguous);
-        kas_line_number(&line, "bytes_16_byte_accesses", c->accessed.wide);
+        kas_line_int(&line, "nvrtc_compilations", c->gpus.compiled);
+        kas_line_int(&line, "nvrtc_kernels", c->gpus.kernels);
+        kas_line_int(&line, "nvrtc_most_registers", c->gpus.registers);
+        kas_line_int(&line, "nvrtc_with_local_memory", c->gpus.local);
+        kas_line_int(&line, "nvrtc_accesses", c->gpus.accesses);
+        kas_line_int(&line, "nvrtc_16_byte_accesses", c->gpus.wide);
+        kas_line_number(&line, "bytes_accessed", c->gpus.accessed.all);
+        kas_line_number(&line, "bytes_contiguous", c->gpus.accessed.contiguous);
+        kas_line_number(&line, "bytes_16_byte_accesses", c->gpus.accessed.wide);
         kas_line_int(&line, "failures", c->failures);
         kas_line_int(&line, "screened_out", c->screened);
         kas_line_int(&line, "inputs_drawn_again", c->redrawn);
@@ -527,14 +448,15 @@ static kas_status summary(const checker *c)
         kas_line_end(&line);
         return kas_print_buf(&line);
     }
-    printf("\nkernels: %lld; comparisons on %s: %lld (%lld with inputs drawn again); NVRTC "
+    printf("\nkernels: %lld; comparisons on %s%s: %lld (%lld with inputs drawn again); NVRTC "
            "compilations: %lld; failures: %lld\n"
            "largest errors: forward %.1e (tolerance %.0e), gradients %.1e (%.0e), reference "
            "against finite differences %.1e (%.0e)\n",
-           c->kernels, kas_device_get_info(c->device)->name, c->comparisons, c->redrawn,
-           c->compiled, c->failures, c->forward, kas_agree_tolerance(c->o->agree.dtype, false),
-           c->gradient, kas_agree_tolerance(c->o->agree.dtype, true), c->numeric,
-           KAS_AGREE_NUMERIC);
+           c->kernels, kas_device_get_info(c->device)->name,
+           c->o->agree.linear_policy == KAS_LINEAR_CPU ? " of the code for CPUs" : "",
+           c->comparisons, c->redrawn, c->gpus.compiled, c->failures, c->forward,
+           kas_agree_tolerance(c->o->agree.dtype, false), c->gradient,
+           kas_agree_tolerance(c->o->agree.dtype, true), c->numeric, KAS_AGREE_NUMERIC);
     if (c->ill_kernels)
         printf("ill-conditioned: %lld comparisons (largest error %.1e; float32 rounding alone: "
                "%.1e), undecided: %lld, of %lld kernels\n",
@@ -544,17 +466,17 @@ static kas_status summary(const checker *c)
         printf("screened out, because their outputs vanish or explode at initialisation: %lld of "
                "%lld sampled kernels\n",
                c->screened, c->screened + c->o->sampled);
-    if (c->compiled)
+    if (c->gpus.compiled)
         printf("GPU kernels compiled: %lld; at most %d registers a thread; with local memory "
                "(spills): %lld\n",
-               c->gpu_kernels, c->gpu_registers, c->gpu_local);
-    if (c->compiled)
+               c->gpus.kernels, c->gpus.registers, c->gpus.local);
+    if (c->gpus.compiled)
         printf("instructions on global memory: %lld, of which %.1f%% access 16 bytes; these move "
                "%.1f%% of the bytes that lanes request, and %.1f%% of the bytes of accesses whose "
                "lanes lie side by side\n",
-               c->gpu_accesses, 100.0 * (double)c->gpu_wide / fmax(1, (double)c->gpu_accesses),
-               100 * c->accessed.wide / fmax(1, c->accessed.all),
-               100 * c->accessed.wide / fmax(1, c->accessed.contiguous));
+               c->gpus.accesses, 100.0 * (double)c->gpus.wide / fmax(1, (double)c->gpus.accesses),
+               100 * c->gpus.accessed.wide / fmax(1, c->gpus.accessed.all),
+               100 * c->gpus.accessed.wide / fmax(1, c->gpus.accessed.contiguous));
     return KAS_OK;
 }
 
@@ -586,8 +508,7 @@ static kas_status run(int argc, char **argv)
         status =
             kas_fail(KAS_FAILURE, "%lld failures; kernels checked: %lld", c.failures, c.kernels);
 out:
-    for (int i = 0; i < MAX_ARCHS; i++)
-        kas_compiler_close(c.arch[i]);
+    kas_check_gpus_close(&c.gpus);
     kas_schedule_file_free(&c.schedule);
     kas_compiler_close(c.compiler);
     kas_device_close(c.device);

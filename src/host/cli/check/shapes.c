@@ -1,4 +1,4 @@
-#include "host/cli/check_shapes.h"
+#include "host/cli/check/shapes.h"
 
 #include <stdlib.h>
 #include <string.h>
