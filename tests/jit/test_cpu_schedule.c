@@ -102,13 +102,29 @@ static void build_unfolded(kas_kernel *k)
     kas_build_mix(k, kas_build_fold(k, KAS_OP_FOLD_AVG, soft, 2), 2, 3, "1");
 }
 
+/* Taps that are written by one loop inside the lanes, and read three elements apart by the gradient,
+ * each tap in another row of pixels. */
+static void build_crossed(kas_kernel *k)
+{
+    const int taps = kas_build_unfold_window(k, kas_build_input(k), KAS_AXIS_H, 3, 2);
+    kas_build_fc(k, kas_build_conv_depthwise(k, taps, KAS_AXIS_W, 3, 3), false, "C");
+}
+
+/* Four channels of a group share weights, and the last of them end where the weights do. */
+static void build_mixed(kas_kernel *k)
+{
+    const int x = kas_build_input(k);
+    kas_build_mix(k, kas_build_group(k, x, 0, 1), 0, 1, "G1");
+}
+
 typedef void build_kernel(kas_kernel *k);
 static build_kernel *const kernels[] = {
-    build_softmax, build_product, build_involution, build_skinny,  build_averages, build_rows,
-    build_weights, build_taps,    build_windows,    build_maximum, build_unfolded};
-static const char *const names[] = {"softmax",  "product", "involution", "skinny",
-                                    "averages", "rows",    "weights",    "taps",
-                                    "windows",  "maximum", "unfolded"};
+    build_softmax,  build_product, build_involution, build_skinny,  build_averages,
+    build_rows,     build_weights, build_taps,       build_windows, build_maximum,
+    build_unfolded, build_crossed, build_mixed};
+static const char *const names[] = {"softmax",  "product", "involution", "skinny",  "averages",
+                                    "rows",     "weights", "taps",       "windows", "maximum",
+                                    "unfolded", "crossed", "mixed"};
 
 static void test_agreement(void **state)
 {
@@ -166,6 +182,8 @@ static void test_text(void **state)
         {build_weights, "KAS_TILED(pick0"},
         {build_taps, "KAS_TILE_STORE(spill, 5, 16, 16, "},
         {build_windows, "KAS_TILE_STORE(spill, 25, 16, 16, "},
+        {build_crossed, "0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33, 36, 39, 42, 45)"},
+        {build_mixed, "3, 3, 3, 3, 7, 7, 7, 7)"}, /* the window ends with the weights */
         {build_maximum, "(p0 + ("}}; /* what lanes share of an address that changes inside */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         kas_program *cpu = program_of(cases[i].build, KAS_LINEAR_CPU),
@@ -231,6 +249,16 @@ static void test_taps_ahead(void **state)
     kas_program_free(program);
 }
 
+/* Nothing chooses between a tap that is written and 0, which would load it lane by lane. */
+static void test_written_taps(void **state)
+{
+    (void)state;
+    kas_program *program = program_of(build_taps, KAS_LINEAR_CPU);
+    assert_non_null(strstr(program->source, "kas_inside("));
+    assert_null(strstr(program->source, ") ? "));
+    kas_program_free(program);
+}
+
 /* The unfolded tensor of a skinny map, 25 times its input, is never in memory. */
 static void test_skinny(void **state)
 {
@@ -255,7 +283,8 @@ static void test_skinny(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_agreement),  cmocka_unit_test(test_text),
     cmocka_unit_test(test_groups),     cmocka_unit_test(test_apart),
-    cmocka_unit_test(test_taps_ahead), cmocka_unit_test(test_skinny),
+    cmocka_unit_test(test_taps_ahead), cmocka_unit_test(test_written_taps),
+    cmocka_unit_test(test_skinny),
 };
 
 int main(void)

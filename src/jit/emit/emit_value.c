@@ -100,6 +100,21 @@ static bool is_unrolled(const kas_emitter *e, int var)
     return id >= 0 && e->nest->state[id] == KAS_LOOP_UNROLLED;
 }
 
+/* Returns whether a loop that is unrolled inside the lanes moves what stands in an index by a
+ * constant: clamps do not where windows lie inside. */
+static bool is_moved(const kas_emitter *e, const kas_atom *atom)
+{
+    if (atom->kind == KAS_ATOM_VAR)
+        return is_unrolled(e, atom->of);
+    if (atom->kind != KAS_ATOM_CLAMP || !e->inside || !kas_nest_covers(e->ir, e->nest, atom->of))
+        return false;
+    const kas_ix_sum *s = kas_ix_get(e->ir, atom->of);
+    bool moved = false;
+    for (int i = 0; i < s->terms; i++)
+        moved |= is_moved(e, kas_atom_get(e->ir, s->term[i].atom));
+    return moved;
+}
+
 /* Splits an address into the lane's own place, as *lane, and what all lanes share, as *shared. Returns
  * false where nothing is to be gained: lanes do not read side by side, or no loop that is unrolled
  * inside them moves them all by a constant. */
@@ -116,10 +131,10 @@ static bool split_address(const kas_emitter *e, kas_ix ix, kas_ix_sum *lane, kas
     *shared = (kas_ix_sum){.constant = s->constant};
     for (int i = 0; i < s->terms; i++) {
         const kas_atom *atom = kas_atom_get(e->ir, s->term[i].atom);
-        const bool plain = atom->kind == KAS_ATOM_VAR;
-        kas_ix_sum *to = plain && atom->of == e->nest->lane ? lane : shared;
+        const bool own = atom->kind == KAS_ATOM_VAR && atom->of == e->nest->lane;
+        kas_ix_sum *to = own ? lane : shared;
         to->term[to->terms++] = s->term[i];
-        moved |= plain && is_unrolled(e, atom->of);
+        moved |= is_moved(e, atom);
     }
     return moved;
 }
@@ -360,11 +375,11 @@ static void put_format(kas_emitter *e, const char *format, const kas_ex_node *no
     }
 }
 
-/* Returns whether a guard is one of windows, whose loops are reductions. Other guards choose between
- * larger parts of an expression, of which a compiler leaves out the one that is not chosen. */
+/* Returns whether a guard is one of taps. Other guards choose between larger parts of an expression,
+ * of which a compiler leaves out the one that is not chosen. */
 static bool is_of_window(const kas_emitter *e, const kas_ex_node *node)
 {
-    return e->ir->cpu && kas_masks_ix(&e->masks, node->ix) >> e->nest->loops &&
+    return kas_nest_guards_taps(e->ir, e->nest, &e->masks, node->ix) &&
            kas_ex_get(e->ir, node->a[0])->kind != KAS_EX_REDUCE;
 }
 

@@ -227,6 +227,7 @@ kas_ix kas_ix_div(kas_ir *ir, kas_ix a, int64_t divisor); /* a >= 0 */
 kas_ix kas_ix_mod(kas_ir *ir, kas_ix a, int64_t divisor); /* floored: a may be negative */
 kas_ix kas_ix_clamp(kas_ir *ir, kas_ix a, int64_t low, int64_t high);
 kas_range kas_ix_range(const kas_ir *ir, kas_ix a);
+kas_range kas_ix_sum_range(const kas_ir *ir, const kas_ix_sum *s);
 const kas_ix_sum *kas_ix_get(const kas_ir *ir, kas_ix a);
 const kas_atom *kas_atom_get(const kas_ir *ir, int64_t atom);
 /* Return the handle of a sum (terms in order of their atoms) and of a single atom; for

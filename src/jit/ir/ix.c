@@ -40,7 +40,7 @@ static kas_range atom_range(const kas_ir *ir, int64_t number)
     return (kas_range){low > atom->b ? atom->b : low, high < atom->a ? atom->a : high};
 }
 
-static kas_range sum_range(const kas_ir *ir, const kas_ix_sum *s)
+kas_range kas_ix_sum_range(const kas_ir *ir, const kas_ix_sum *s)
 {
     kas_range range = {s->constant, s->constant};
     for (int i = 0; i < s->terms; i++) {
@@ -78,7 +78,7 @@ kas_ix kas_ix_put(kas_ir *ir, const kas_ix_sum *s)
         ir->ix_range = grown;
         ir->ix_ranges = room;
     }
-    ir->ix_range[number] = sum_range(ir, s);
+    ir->ix_range[number] = kas_ix_sum_range(ir, s);
     return number;
 }
 

@@ -403,15 +403,6 @@ static void choose(counter *c, uint64_t condition, uint64_t mask, double share)
         operate(c, mask, 1, share);
 }
 
-/* Returns whether a CPU's compiler loads what stands behind a guard lane by lane: where all lanes of an
- * unrolled turn choose alike, but turns do not (taps that are written). */
-static bool is_taken_apart(const counter *c, kas_ix ix)
-{
-    const uint64_t mask = kas_masks_ix(&c->masks, ix);
-    return c->ir->cpu && c->nest->inner >= 0 && !(mask & c->lane) && !(mask >> c->nest->loops) &&
-           mask & bit_of(c, c->nest->inner);
-}
-
 /* A sum of products: a multiply-add is one operation. */
 static bool is_fused(const counter *c, const kas_ex_node *reduce)
 {
@@ -466,8 +457,8 @@ static void see_before(void *context, kas_ex e, const kas_ex_node *node)
         c->around |= UINT64_C(1) << kas_masks_index(&c->masks, r->var);
     if (node->kind != KAS_EX_GUARD || kas_masks_ix(&c->masks, node->ix) & c->lane)
         return;
-    if (c->ir->cpu && kas_masks_ix(&c->masks, node->ix) >> c->nest->loops)
-        return; /* windows leave nothing out there (kas_inside) */
+    if (kas_nest_guards_taps(c->ir, c->nest, &c->masks, node->ix))
+        return; /* taps leave nothing out there (kas_inside) */
     const kas_range r = kas_ix_range(c->ir, node->ix);
     const int64_t low = r.low > node->low ? r.low : node->low,
                   high = r.high < node->high ? r.high : node->high;
@@ -507,8 +498,6 @@ static void see(void *context, kas_ex e, const kas_ex_node *node)
                1);
         break;
     case KAS_EX_GUARD:
-        if (is_taken_apart(c, node->ix))
-            c->effort->scattered += computed(c, mask) * kept_read;
         choose(c, kas_masks_ix(&c->masks, node->ix), mask,
                guarded(c, node->ix) * unshared(c, node->ix));
         compute_index(c, node->ix, 1, false);

@@ -19,7 +19,7 @@ typedef struct parts {
 
 static bool is_open(const kas_nest *nest, int var)
 {
-    if (var == nest->lane) /* short rows of lanes may be taps */
+    if (var == nest->lane || var == nest->inner) /* short rows of lanes may be taps, turns are */
         return false;
     for (int i = 0; i < nest->loops; i++)
         if (nest->loop[i] == var)
@@ -46,7 +46,7 @@ static parts parts_of(const kas_ir *ir, const kas_nest *nest, kas_ix ix)
     parts p = {.outer = {.constant = s->constant}};
     if ((nest->lane >= 0 && ir->var_size[nest->lane] > MOST_TAPS &&
          kas_ix_has_var(ir, ix, nest->lane)) ||
-        (nest->inner >= 0 && kas_ix_has_var(ir, ix, nest->inner)))
+        (nest->slides && kas_ix_has_var(ir, ix, nest->inner)))
         return p;
     for (int i = 0; i < s->terms; i++) {
         bool open = false, other = false;
@@ -63,6 +63,13 @@ static parts parts_of(const kas_ir *ir, const kas_nest *nest, kas_ix ix)
 bool kas_nest_covers(const kas_ir *ir, const kas_nest *nest, kas_ix ix)
 {
     return nest->insides > 0 && parts_of(ir, nest, ix).clear;
+}
+
+bool kas_nest_guards_taps(const kas_ir *ir, const kas_nest *nest, const kas_masks *masks, kas_ix ix)
+{
+    const uint64_t mask = kas_masks_ix(masks, ix);
+    return ir->cpu && (mask >> nest->loops || (nest->inner >= 0 && !nest->slides &&
+                                               mask >> kas_masks_index(masks, nest->inner) & 1));
 }
 
 typedef struct search {

@@ -32,26 +32,44 @@ bool kas_atom_has_lane(const kas_ir *ir, const kas_atom *atom, int lane)
     return atom->kind == KAS_ATOM_VAR ? atom->of == lane : kas_ix_has_var(ir, atom->of, lane);
 }
 
-/* Finds the part of an index that depends on the lane. Returns false where that part depends on
- * other variables too, or is none. */
-static bool lane_part(const kas_ir *ir, kas_ix ix, int lane, kas_ix_sum *part)
+/* Finds the part of an index that depends on the lane, and the rest. Returns false where that part
+ * depends on other variables too, or is none. */
+static bool lane_part(const kas_ir *ir, kas_ix ix, int lane, kas_ix_sum *part, kas_ix_sum *rest)
 {
     const kas_ix_sum *s = kas_ix_get(ir, ix);
     *part = (kas_ix_sum){0};
+    *rest = (kas_ix_sum){.constant = s->constant};
     for (int i = 0; i < s->terms; i++) {
         const kas_atom *atom = kas_atom_get(ir, s->term[i].atom);
-        if (!kas_atom_has_lane(ir, atom, lane))
-            continue;
-        if (!has_only(ir, atom, lane))
+        const bool own = kas_atom_has_lane(ir, atom, lane);
+        if (own && !has_only(ir, atom, lane))
             return false;
-        part->term[part->terms++] = s->term[i];
+        kas_ix_sum *to = own ? part : rest;
+        to->term[to->terms++] = s->term[i];
     }
     return part->terms > 0;
 }
 
-/* Finds how lanes first .. first + lanes - 1 pick. */
-static bool pick_of(const kas_ir *ir, const kas_ex_node *load, const kas_ix_sum *part, int lane,
-                    int first, int lanes, kas_pick *out)
+/* Returns whether compilers interleave what lanes read `stride` elements apart: not where a loop reads
+ * what lies between two lanes, each turn from another place (the taps of a window's gradient). */
+static bool is_interleaved(const kas_ir *ir, kas_ix ix, int64_t stride)
+{
+    const kas_ix_sum *s = kas_ix_get(ir, ix);
+    for (int i = 0; i < s->terms; i++) {
+        const kas_atom *between = kas_atom_get(ir, s->term[i].atom);
+        if (between->kind != KAS_ATOM_VAR || s->term[i].coeff != 1 ||
+            ir->var_size[between->of] != stride)
+            continue;
+        for (int k = 0; k < s->terms; k++)
+            if (k != i && kas_atom_has_lane(ir, kas_atom_get(ir, s->term[k].atom), between->of))
+                return false;
+    }
+    return true;
+}
+
+/* Finds how lanes first .. first + lanes - 1 pick. `rest`: of the index beside the lanes' part. */
+static bool pick_of(const kas_ir *ir, const kas_ex_node *load, const kas_ix_sum *part,
+                    kas_range rest, int lane, int first, int lanes, kas_pick *out)
 {
     int64_t place[2 * VECTOR], low = INT64_MAX, high = INT64_MIN;
     *out = (kas_pick){.lanes = lanes, .window = LEAST};
@@ -65,12 +83,10 @@ static bool pick_of(const kas_ir *ir, const kas_ex_node *load, const kas_ix_sum 
     if (out->window > MOST)
         return false;
     /* The window must lie in the tensor's memory wherever the kernel is. */
-    const kas_range r = kas_ix_range(ir, load->ix);
-    const int64_t more = out->window - (high - low + 1);
-    const bool fits = r.high + more < kas_ir_memory(ir, load->tensor);
-    if (!fits && r.low < more)
+    const bool fits = rest.high + low + out->window <= kas_ir_memory(ir, load->tensor);
+    out->start = fits ? low : high + 1 - out->window;
+    if (rest.low + out->start < 0)
         return false;
-    out->start = fits ? low : low - more;
     for (int l = 0; l < lanes; l++)
         out->place[l] = (int)(place[l] - out->start);
     return true;
@@ -78,16 +94,18 @@ static bool pick_of(const kas_ir *ir, const kas_ex_node *load, const kas_ix_sum 
 
 bool kas_nest_pick(const kas_ir *ir, const kas_ex_node *load, int lane, int first, kas_pick *out)
 {
-    kas_ix_sum part;
+    kas_ix_sum part, other;
     int64_t stride;
     const int64_t extent = lane < 0 ? 0 : ir->var_size[lane];
     if (!ir->cpu || extent > LANES || extent % VECTOR ||
-        (kas_ix_coeff(ir, load->ix, lane, &stride) && stride > 0 && stride <= NEAR) ||
-        !lane_part(ir, load->ix, lane, &part))
+        (kas_ix_coeff(ir, load->ix, lane, &stride) && stride > 0 && stride <= NEAR &&
+         is_interleaved(ir, load->ix, stride)) ||
+        !lane_part(ir, load->ix, lane, &part, &other))
         return false;
+    const kas_range rest = kas_ix_sum_range(ir, &other);
     return (extent - first >= 2 * VECTOR &&
-            pick_of(ir, load, &part, lane, first, 2 * VECTOR, out)) ||
-           pick_of(ir, load, &part, lane, first, VECTOR, out);
+            pick_of(ir, load, &part, rest, lane, first, 2 * VECTOR, out)) ||
+           pick_of(ir, load, &part, rest, lane, first, VECTOR, out);
 }
 
 bool kas_nest_picks(const kas_ir *ir, const kas_ex_node *load, int lane)

@@ -134,6 +134,10 @@ kas_status kas_schedule_apply(kas_ir *ir, const kas_schedule *schedule, kas_nest
 
 /* Returns whether an index is within its guard or clamp wherever the kernel's `inside` holds. */
 bool kas_nest_covers(const kas_ir *ir, const kas_nest *nest, kas_ix ix);
+/* Returns whether a CPU guards an index without a choice between values (kas_inside, tile.h): that of
+ * the taps of a window, be they a reduction or a loop that turns inside the lanes. */
+bool kas_nest_guards_taps(const kas_ir *ir, const kas_nest *nest, const kas_masks *masks,
+                          kas_ix ix);
 
 /* How lanes first .. first + lanes - 1 pick their elements of a load (picks.c): lane l takes
  * element place[l] of the `window` elements at `start` beside the part of the index that no lane
