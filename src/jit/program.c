@@ -10,6 +10,7 @@
 #include "jit/lower/epilogue.h"
 #include "jit/lower/lower.h"
 #include "jit/maps.h"
+#include "jit/pieces.h"
 #include "jit/schedule/dependence.h"
 #include "jit/schedule/schedule_file.h"
 #include "jit/schedule/sequence_text.h"
@@ -472,14 +473,26 @@ static kas_status lower(builder *b, const kas_kernel *kernel, const kas_program_
     return kas_rows_find(&b->ir);
 }
 
+static kas_status lower_staged(builder *b, const kas_kernel *kernel,
+                               const kas_program_options *options)
+{
+    KAS_TRY(lower(b, kernel, options, 0));
+    const uint64_t left = kas_lower_alongs_left(&b->lower);
+    if (left == 0)
+        return KAS_OK;
+    kas_ir_free(&b->ir);
+    return lower(b, kernel, options, left);
+}
+
 static kas_status build(builder *b, const kas_kernel *kernel, const kas_program_options *options)
 {
     kas_program *p = b->program;
-    KAS_TRY(lower(b, kernel, options, 0));
-    const uint64_t left = kas_lower_alongs_left(&b->lower);
-    if (left) {
+    KAS_TRY(lower_staged(b, kernel, options));
+    const int pieces = kas_pieces_within(&b->ir, options, p->pieces);
+    if (pieces != p->pieces) {
         kas_ir_free(&b->ir);
-        KAS_TRY(lower(b, kernel, options, left));
+        p->pieces = pieces;
+        KAS_TRY(lower_staged(b, kernel, options));
     }
     KAS_TRY(add_caller_buffers(b));
     if (options->list_schedules)
@@ -503,28 +516,6 @@ static kas_status build(builder *b, const kas_kernel *kernel, const kas_program_
     return KAS_OK;
 }
 
-size_t kas_piece_bytes(kas_linear_policy policy, int cores)
-{
-    enum { CORE_BYTES = 1 << 18 };
-    return policy == KAS_LINEAR_CPU ? (size_t)cores * CORE_BYTES : 0;
-}
-
-/* Returns the number of pieces of equal size; 1 where only very small ones divide the batch. */
-static int pieces_of(const kas_target *t, const kas_program_options *o)
-{
-    enum { LEAST_SHARE = 4 };
-    const uint32_t channels = t->c_in > t->c_out ? t->c_in : t->c_out;
-    const size_t image = kas_dtype_size(o->dtype) * channels * t->h * t->w;
-    const int room =
-        o->piece_bytes / image < (size_t)o->batch ? (int)(o->piece_bytes / image) : o->batch;
-    int images = room > 1 ? room : 1;
-    if (o->piece_bytes == 0)
-        return 1;
-    while (o->batch % images)
-        images--;
-    return images * LEAST_SHARE < room ? 1 : o->batch / images;
-}
-
 kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
                              const kas_binding *binding, const kas_program_options *options,
                              kas_program **out)
@@ -544,7 +535,7 @@ kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
     kas_program *p = b->program;
     snprintf(p->prefix, sizeof p->prefix, "%s", options->prefix);
     p->batch = options->batch;
-    p->pieces = pieces_of(target, options);
+    p->pieces = kas_pieces_of(target, options);
     p->target = *target;
     p->binding = *binding;
     kas_target_read(target, kernel->stride_inside, &p->x_h, &p->x_w);
