@@ -117,14 +117,23 @@ static void build_mixed(kas_kernel *k)
     kas_build_mix(k, kas_build_group(k, x, 0, 1), 0, 1, "G1");
 }
 
+/* The average and the maximum of all channels in each tap. */
+static void build_folded(kas_kernel *k)
+{
+    const int taps = kas_build_unfold_window(k, kas_build_input(k), KAS_AXIS_W, 5, 3);
+    const int average = kas_build_fold(k, KAS_OP_FOLD_AVG, taps, 0);
+    const int maximum = kas_build_fold(k, KAS_OP_FOLD_MAX, taps, 0);
+    kas_build_fc(k, kas_build_broadcast(k, KAS_OP_MUL, average, maximum), false, "C");
+}
+
 typedef void build_kernel(kas_kernel *k);
 static build_kernel *const kernels[] = {
     build_softmax,  build_product, build_involution, build_skinny,  build_averages,
     build_rows,     build_weights, build_taps,       build_windows, build_maximum,
-    build_unfolded, build_crossed, build_mixed};
+    build_unfolded, build_crossed, build_mixed,      build_folded};
 static const char *const names[] = {"softmax",  "product", "involution", "skinny",  "averages",
                                     "rows",     "weights", "taps",       "windows", "maximum",
-                                    "unfolded", "crossed", "mixed"};
+                                    "unfolded", "crossed", "mixed",      "folded"};
 
 static void test_agreement(void **state)
 {
@@ -148,7 +157,7 @@ static void test_agreement(void **state)
     linear_policy = KAS_LINEAR_GPU;
 }
 
-static kas_program *program_of(build_kernel *build, kas_linear_policy policy)
+static kas_program *program_in_pieces(build_kernel *build, kas_linear_policy policy, size_t piece)
 {
     kas_kernel k = {.group_value = {2, 4}};
     const kas_target target = make_target((setting){16, 1, 1, 32, 32, 3});
@@ -157,12 +166,18 @@ static kas_program *program_of(build_kernel *build, kas_linear_policy policy)
                                          .training = true,
                                          .linear_policy = policy,
                                          .list_schedules = true,
+                                         .piece_bytes = piece,
                                          .prefix = "k"};
     kas_program *program;
     build(&k);
     OK(kas_kernel_infer(&k));
     OK(kas_program_build(&k, &target, &binding, &options, &program));
     return program;
+}
+
+static kas_program *program_of(build_kernel *build, kas_linear_policy policy)
+{
+    return program_in_pieces(build, policy, 0);
 }
 
 /* Each way is taken where it is meant, and on a GPU none of them. */
@@ -259,6 +274,31 @@ static void test_written_taps(void **state)
     kas_program_free(program);
 }
 
+/* Four images of X are one piece, but not where a tensor between X and Y has 25 times its bytes. */
+static void test_pieces(void **state)
+{
+    (void)state;
+    static build_kernel *const builds[] = {build_rows, build_taps, build_windows};
+    static const int pieces[] = {1, 1, 4};
+    const size_t bytes = kas_piece_bytes(KAS_LINEAR_CPU, 1);
+    for (int k = 0; k < 3; k++) {
+        kas_program *program = program_in_pieces(builds[k], KAS_LINEAR_CPU, bytes);
+        assert_int_equal(program->pieces, pieces[k]);
+        kas_program_free(program);
+    }
+}
+
+/* What all taps fold is folded once: no operation reads the input at each of five taps. */
+static void test_folds(void **state)
+{
+    (void)state;
+    kas_program *program = program_of(build_folded, KAS_LINEAR_CPU);
+    for (int i = 0; i < program->forwards; i++)
+        if (program->forward[i].kind == KAS_OPERATION_LAUNCH)
+            assert_true(program->forward[i].accessed.all <= 2 * 4.0 * 32 * 32 * 16 * sizeof(float));
+    kas_program_free(program);
+}
+
 /* The unfolded tensor of a skinny map, 25 times its input, is never in memory. */
 static void test_skinny(void **state)
 {
@@ -284,7 +324,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_agreement),  cmocka_unit_test(test_text),
     cmocka_unit_test(test_groups),     cmocka_unit_test(test_apart),
     cmocka_unit_test(test_taps_ahead), cmocka_unit_test(test_written_taps),
-    cmocka_unit_test(test_skinny),
+    cmocka_unit_test(test_skinny),     cmocka_unit_test(test_pieces),
+    cmocka_unit_test(test_folds),
 };
 
 int main(void)

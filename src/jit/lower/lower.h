@@ -189,6 +189,8 @@ uint64_t kas_lower_alongs_left(const kas_lower *l);
  * the windows. */
 int64_t kas_lower_window(kas_lower *l, int node, int axis);
 kas_ex kas_lower_windows(kas_lower *l, int node, kas_ix *idx);
+/* The same windows of another tensor, which may have other channels. */
+kas_ex kas_lower_windows_in(kas_lower *l, int node, int operand, kas_ix *idx);
 void kas_lower_windows_gradient(kas_lower *l, int node, int windows);
 
 /* Returns the node whose convolution writes Y if a library computes it; -1 when a kernel of ours

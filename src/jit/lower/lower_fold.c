@@ -6,11 +6,11 @@
 #include "jit/lower/lower.h"
 
 /* operand_index adds `at` along the dimension that the result has lost, result_index drops it: a
- * channel dim closes up, H and W stay with size 1. */
-static void operand_index(kas_lower *l, int node, const kas_ix *idx, kas_ix at, kas_ix *in_idx)
+ * channel dim closes up, H and W stay with size 1. `in`: the node that is reduced. */
+static void operand_index(kas_lower *l, int node, int in, const kas_ix *idx, kas_ix at,
+                          kas_ix *in_idx)
 {
-    const kas_node *n = &l->kernel->node[node];
-    const int in = n->in[0], d = kas_lower_dim(l, in, n->dim);
+    const int d = kas_lower_dim(l, in, l->kernel->node[node].dim);
     const int rank = l->ir->tensor[l->tensor[in]].rank;
     if (d < KAS_DIM_C) {
         memcpy(in_idx, idx, sizeof *idx * (size_t)rank);
@@ -33,21 +33,59 @@ static void result_index(kas_lower *l, int node, const kas_ix *in_idx, kas_ix *i
         memmove(idx + d, in_idx + d + 1, sizeof *idx * (size_t)(rank - d - 1));
 }
 
+/* Reduces node `in` for the elements of a tensor. */
+static kas_ex reduce_node(kas_lower *l, int node, int in, int tensor, kas_fn fn)
+{
+    kas_ir *ir = l->ir;
+    const int64_t extent = l->size[in][l->kernel->node[node].dim];
+    const int var = extent > 1 ? kas_ir_var(ir, extent) : -1;
+    const kas_ir_tensor result = ir->tensor[tensor];
+    kas_ix idx[KAS_IR_RANK], in_idx[KAS_IR_RANK];
+    for (int d = 0; d < result.rank; d++)
+        idx[d] = kas_ix_var(ir, result.var[d]);
+    operand_index(l, node, in, idx, kas_ix_var(ir, var), in_idx);
+    kas_ex x = kas_lower_read(l, in, in_idx);
+    if (fn != KAS_FN_REDUCE_SUM)
+        return kas_ex_reduce(ir, fn, var, x);
+    kas_ex sum = kas_lower_sum(l, result.rank, result.var, 1, &var, x);
+    return kas_ex_binary(ir, KAS_FN_MUL, sum, kas_ex_const(ir, 1.0 / (double)extent));
+}
+
+/* ---- in front of windows --------------------------------------------------------------------- */
+
+/* Returns the unfold whose windows a fold reduces one by one, so that it may reduce what they read
+ * once and have windows of that; -1. Taps outside the image are 0 in both orders. A GPU's kernels read
+ * the windows: by the machine model the launch more costs what the reads would. */
+static int windows_behind(const kas_lower *l, int node)
+{
+    const int in = l->kernel->node[node].in[0];
+    const kas_node *windows = &l->kernel->node[in];
+    return l->linear_policy == KAS_LINEAR_CPU && l->stride == 1 && windows->op == KAS_OP_UNFOLD &&
+                   l->kernel->node[node].dim < l->kernel->node[windows->in[0]].shape.channels
+               ? in
+               : -1;
+}
+
 static kas_ex reduce_operand(kas_lower *l, int node, int tensor, kas_fn fn)
 {
     kas_ir *ir = l->ir;
-    const kas_node *n = &l->kernel->node[node];
-    const int64_t extent = l->size[n->in[0]][n->dim];
-    const int var = extent > 1 ? kas_ir_var(ir, extent) : -1;
-    kas_ix idx[KAS_IR_RANK], in_idx[KAS_IR_RANK];
+    const int windows = windows_behind(l, node);
+    if (windows < 0)
+        return reduce_node(l, node, l->kernel->node[node].in[0], tensor, fn);
+    const int source = l->kernel->node[windows].in[0];
+    const kas_ir_tensor from = ir->tensor[l->tensor[source]];
+    const int d = kas_lower_dim(l, source, l->kernel->node[node].dim);
+    int64_t size[KAS_IR_RANK];
+    kas_ix idx[KAS_IR_RANK];
+    memcpy(size, from.size, sizeof *size * (size_t)d);
+    memcpy(size + d, from.size + d + 1, sizeof *size * (size_t)(from.rank - d - 1));
+    const int folded = kas_lower_tensor(l, size, from.rank - 1);
+    if (fn == KAS_FN_REDUCE_ARGMAX)
+        ir->tensor[folded].dtype = KAS_F32;
+    const kas_ex e = reduce_node(l, node, source, folded, fn);
+    ir->tensor[folded].def = e;
     kas_lower_vars(l, node, idx);
-    operand_index(l, node, idx, kas_ix_var(ir, var), in_idx);
-    kas_ex x = kas_lower_read(l, n->in[0], in_idx);
-    if (fn != KAS_FN_REDUCE_SUM)
-        return kas_ex_reduce(ir, fn, var, x);
-    const kas_ir_tensor result = ir->tensor[tensor];
-    kas_ex sum = kas_lower_sum(l, result.rank, result.var, 1, &var, x);
-    return kas_ex_binary(ir, KAS_FN_MUL, sum, kas_ex_const(ir, 1.0 / (double)extent));
+    return kas_lower_windows_in(l, windows, folded, idx);
 }
 
 /* ---- a maximum in stages --------------------------------------------------------------------- */
@@ -76,7 +114,7 @@ static int reduce_chunks(kas_lower *l, int node, int64_t chunk, kas_fn fn)
     const int var = kas_ir_var(ir, chunk);
     for (int d = 0; d <= result.rank; d++)
         idx[d] = kas_ix_var(ir, ir->tensor[tensor].var[d]);
-    operand_index(l, node, idx + 1,
+    operand_index(l, node, n->in[0], idx + 1,
                   kas_ix_add(ir, kas_ix_scale(ir, idx[0], chunk), kas_ix_var(ir, var)), in_idx);
     const kas_ex e = kas_ex_reduce(ir, fn, var, kas_lower_read(l, n->in[0], in_idx));
     ir->tensor[tensor].def = e;

@@ -114,11 +114,11 @@ static unfold_taps taps_of(kas_lower *l, int node)
     return taps;
 }
 
-kas_ex kas_lower_windows(kas_lower *l, int node, kas_ix *idx)
+kas_ex kas_lower_windows_in(kas_lower *l, int node, int operand, kas_ix *idx)
 {
     kas_ir *ir = l->ir;
     const unfold_taps taps = taps_of(l, node);
-    const int first = KAS_DIM_C + l->kernel->node[l->kernel->node[node].in[0]].shape.channels;
+    const int first = ir->tensor[operand].rank;
     kas_ix source[2];
     idx[KAS_DIM_H] = kas_ix_scale(ir, idx[KAS_DIM_H], l->stride);
     idx[KAS_DIM_W] = kas_ix_scale(ir, idx[KAS_DIM_W], l->stride);
@@ -126,10 +126,15 @@ kas_ex kas_lower_windows(kas_lower *l, int node, kas_ix *idx)
         source[i] = tap_shift(ir, &taps, i, idx[taps.dim[i]], idx[first + i], 1);
         idx[taps.dim[i]] = kas_ix_clamp(ir, source[i], 0, taps.extent[i] - 1);
     }
-    kas_ex e = kas_lower_read(l, kas_lower_window_input(l, node), idx);
+    kas_ex e = kas_ex_read(ir, operand, idx);
     for (int i = 0; i < taps.count; i++)
         e = kas_ex_guard(ir, source[i], 0, taps.extent[i] - 1, e);
     return e;
+}
+
+kas_ex kas_lower_windows(kas_lower *l, int node, kas_ix *idx)
+{
+    return kas_lower_windows_in(l, node, l->tensor[kas_lower_window_input(l, node)], idx);
 }
 
 static kas_ix shift_index(kas_lower *l, int node, kas_ix at, int direction)
