@@ -126,14 +126,25 @@ static void build_folded(kas_kernel *k)
     kas_build_fc(k, kas_build_broadcast(k, KAS_OP_MUL, average, maximum), false, "C");
 }
 
+/* The gradient of the windows reads, at five taps, gradients of a product's packed operands. */
+static void build_pooled(kas_kernel *k)
+{
+    const int x = kas_build_input(k);
+    const int maximum = kas_build_pool(k, KAS_OP_POOL_MAX, x, KAS_AXIS_H, 5);
+    const int product = kas_build_bmm(k, maximum, maximum, KAS_TRANSPOSE_RHS, false);
+    const int other = kas_build_pool(k, KAS_OP_POOL_MAX, x, KAS_AXIS_H, 3);
+    const int values = kas_build_conv_depthwise(k, other, KAS_AXIS_W, 7, 1);
+    kas_build_bmm(k, product, values, KAS_TRANSPOSE_LHS, true);
+}
+
 typedef void build_kernel(kas_kernel *k);
 static build_kernel *const kernels[] = {
     build_softmax,  build_product, build_involution, build_skinny,  build_averages,
     build_rows,     build_weights, build_taps,       build_windows, build_maximum,
-    build_unfolded, build_crossed, build_mixed,      build_folded};
+    build_unfolded, build_crossed, build_mixed,      build_folded,  build_pooled};
 static const char *const names[] = {"softmax",  "product", "involution", "skinny",  "averages",
                                     "rows",     "weights", "taps",       "windows", "maximum",
-                                    "unfolded", "crossed", "mixed",      "folded"};
+                                    "unfolded", "crossed", "mixed",      "folded",  "pooled"};
 
 static void test_agreement(void **state)
 {
@@ -197,6 +208,7 @@ static void test_text(void **state)
         {build_weights, "KAS_TILED(pick0"},
         {build_taps, "KAS_TILE_STORE(spill, 5, 16, 16, "},
         {build_windows, "KAS_TILE_STORE(spill, 25, 16, 16, "},
+        {build_pooled, "KAS_TILE(tile0, 80, 16)"}, /* 16 pixels at each of five taps */
         {build_crossed, "0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33, 36, 39, 42, 45)"},
         {build_mixed, "3, 3, 3, 3, 7, 7, 7, 7)"}, /* the window ends with the weights */
         {build_maximum, "(p0 + ("}}; /* what lanes share of an address that changes inside */

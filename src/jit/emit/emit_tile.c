@@ -2,10 +2,28 @@
  * read them. */
 #include "jit/emit/emitter.h"
 
+/* Writes the place of the turn of loops inside the lanes. */
+static void put_turns(kas_emitter *e, const int *var, int vars)
+{
+    kas_buf_puts(e->out, "(0");
+    for (int i = 0; i < vars; i++) {
+        long long stride = 1;
+        for (int k = i + 1; k < vars; k++)
+            stride *= (long long)e->ir->var_size[var[k]];
+        kas_buf_printf(e->out, " + %lld * v%d", stride, kas_emit_var_name(e, var[i]));
+    }
+    kas_buf_puts(e->out, ")");
+}
+
 /* Writes the number of the turn in the tile. */
 static void put_turn(kas_emitter *e, const kas_tile *tile)
 {
     const kas_nest *n = e->nest;
+    if (tile->vars) {
+        kas_buf_printf(e->out, "(%lld * ", (long long)tile->turns);
+        put_turns(e, tile->var, tile->vars);
+        kas_buf_puts(e->out, " + ");
+    }
     if (n->tiles_within) {
         kas_buf_puts(e->out, "(");
         kas_emit_put_ix(e, tile->turn);
@@ -17,6 +35,7 @@ static void put_turn(kas_emitter *e, const kas_tile *tile)
                    n->rows == n->turned && n->block_rows < e->ir->var_size[n->rows] ? "(v%d - row)"
                                                                                     : "v%d",
                    turn);
+    kas_buf_puts(e->out, tile->vars ? ")" : "");
 }
 
 void kas_emit_fill_tiles(kas_emitter *e)
@@ -29,11 +48,18 @@ void kas_emit_fill_tiles(kas_emitter *e)
         const kas_tile *tile = &n->tile[i];
         const long long turns = (long long)tile->turns;
         const int tensor = kas_ex_get(e->ir, tile->load)->tensor;
-        kas_emit_line(e, "KAS_TILE(tile%d, %lld, %lld);", i, turns, lanes);
+        kas_emit_line(e, "KAS_TILE(tile%d, %lld, %lld);", i, turns * (long long)tile->copies,
+                      lanes);
+        for (int k = 0; k < tile->vars; k++)
+            kas_emit_open_loop(e, tile->var[k]);
         kas_emit_start(e);
-        kas_buf_printf(e->out,
-                       kas_emit_is_real(e, tensor) ? "KAS_TILE_FILL_REAL" : "KAS_TILE_FILL");
-        kas_buf_printf(e->out, "(tile%d, %lld, %lld, ", i, turns, lanes);
+        kas_buf_printf(e->out, "%s(tile%d",
+                       kas_emit_is_real(e, tensor) ? "KAS_TILE_FILL_REAL" : "KAS_TILE_FILL", i);
+        if (tile->vars) {
+            kas_buf_printf(e->out, " + %lld * ", turns * lanes);
+            put_turns(e, tile->var, tile->vars);
+        }
+        kas_buf_printf(e->out, ", %lld, %lld, ", turns, lanes);
         if (extent % lanes)
             kas_buf_puts(e->out, "count, ");
         else
@@ -46,6 +72,7 @@ void kas_emit_fill_tiles(kas_emitter *e)
         if (n->rows == n->turned && n->block_rows < e->ir->var_size[n->rows])
             kas_buf_puts(e->out, " + row");
         kas_buf_printf(e->out, "), %lld);\n", (long long)tile->stride);
+        kas_emit_close_loops(e, tile->var, tile->vars);
     }
 }
 
@@ -97,19 +124,6 @@ void kas_emit_spill(kas_emitter *e)
 
 enum { MOST_PICKED = 2048 }; /* elements that the lanes pick of a load: they stay in L1 */
 
-/* Writes the place of the turn of the loops inside the lanes. */
-static void put_turns(kas_emitter *e, const kas_picked *p)
-{
-    kas_buf_puts(e->out, "(0");
-    for (int i = 0; i < p->vars; i++) {
-        long long stride = 1;
-        for (int k = i + 1; k < p->vars; k++)
-            stride *= (long long)e->ir->var_size[p->var[k]];
-        kas_buf_printf(e->out, " + %lld * v%d", stride, kas_emit_var_name(e, p->var[i]));
-    }
-    kas_buf_puts(e->out, ")");
-}
-
 /* Lists the loops inside the lanes on which a load depends. Returns false when they are too
  * many. */
 static bool find_turns(kas_emitter *e, kas_ex x, kas_picked *p, double *turns)
@@ -140,7 +154,7 @@ static void emit_pick(kas_emitter *e, const kas_picked *p, int first, const kas_
     kas_emit_start(e);
     kas_buf_puts(e->out, kas_emit_is_real(e, node->tensor) ? "KAS_PICK_REAL(" : "KAS_PICK(");
     kas_buf_printf(e->out, "pick%d + %lld * ", p->number, (long long)e->nest->lanes);
-    put_turns(e, p);
+    put_turns(e, p->var, p->vars);
     kas_buf_printf(e->out, " + %d, %d, p%d + (", first, pick->window,
                    kas_emit_arg(e, node->tensor));
     kas_emit_put_sum(e, &base);
@@ -233,7 +247,7 @@ static bool put_picked(kas_emitter *e, kas_ex x)
             continue;
         kas_buf_printf(e->out, "KAS_TILED(pick%d, %lld * ", e->pick[i].number,
                        (long long)e->nest->lanes);
-        put_turns(e, &e->pick[i]);
+        put_turns(e, e->pick[i].var, e->pick[i].vars);
         kas_buf_puts(e->out, e->each ? " + KAS_EACH_LANE(i), " : " + i, ");
         kas_emit_put_load(e, kas_ex_get(e->ir, x));
         kas_buf_puts(e->out, ")");

@@ -168,7 +168,7 @@ kas_status kas_nest_place_lanes(kas_ir *ir, kas_nest *nest, bool keeps)
     int64_t most = keeps ? LANES_KEPT : LANES;
     int64_t tile_bytes = 4 * nest->spill.turns;
     for (int i = 0; i < nest->tiles; i++)
-        tile_bytes += 4 * nest->tile[i].turns;
+        tile_bytes += 4 * nest->tile[i].turns * nest->tile[i].copies;
     while (most > LANES_LEAST && (double)most * nest->lane_bytes > L1_BYTES)
         most /= 2;
     while (most > TILED_LEAST && most * tile_bytes > L1_BYTES)
@@ -281,12 +281,17 @@ static int summed_inside(const chains *c, kas_ex e, const kas_ex_node *node)
 {
     double cost = 0;
     int last = -1;
-    if (!c->ir->cpu || c->nest->turned >= 0 || c->nest->keeps_sums ||
-        node->fn != KAS_FN_REDUCE_SUM || kas_ex_visit(c->ir, e, see_cost, &cost) != KAS_OK)
+    bool tiled = node->var == c->nest->turned; /* its turns are those of the tiles */
+    if (!c->ir->cpu || c->nest->keeps_sums || node->fn != KAS_FN_REDUCE_SUM ||
+        kas_ex_visit(c->ir, e, see_cost, &cost) != KAS_OK)
         return -1;
     for (const kas_ex_node *r = kas_ex_get(c->ir, node->a[0]);
-         r->kind == KAS_EX_REDUCE && r->fn == node->fn; r = kas_ex_get(c->ir, r->a[0]))
+         r->kind == KAS_EX_REDUCE && r->fn == node->fn; r = kas_ex_get(c->ir, r->a[0])) {
         last = r->var;
+        tiled |= last == c->nest->turned;
+    }
+    if (tiled)
+        return -1;
     return last >= 0 && c->ir->var_size[last] <= INSIDE && cost <= INSIDE_COST ? last : -1;
 }
 

@@ -22,6 +22,7 @@ enum { KAS_NEST_LOOPS = 32, KAS_TILES = 8, KAS_INSIDES = 8, KAS_BOXES = 4, KAS_B
 /* What a grid axis counts: chunks of lanes, chunks of rows */
 enum { KAS_AXIS_NONE = -1, KAS_AXIS_LANES = -2, KAS_AXIS_ROWS = -3 };
 
+enum { KAS_TILE_VARS = 2 };
 /* A load whose elements are transposed before the lanes read them (tiles.c). */
 typedef struct kas_tile {
     kas_ex load;
@@ -29,6 +30,10 @@ typedef struct kas_tile {
     int64_t stride; /* elements from one lane to the next */
     int64_t turns;
     kas_ix turn; /* where tiles are read inside the lanes: the number of the turn */
+    /* Reductions inside the lanes on which the load depends: a tile has `turns` for each of their
+     * turns */
+    int vars, var[KAS_TILE_VARS];
+    int64_t copies; /* their turns together */
 } kas_tile;
 
 /* A tile through which what lanes write apart goes to memory (tiles.c). */

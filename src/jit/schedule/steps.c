@@ -536,7 +536,7 @@ static kas_status check_complete(const kas_ir *ir, const kas_nest *nest)
                         kas_nest_id_of(nest, nest->turned));
     int64_t tile_bytes = 4 * nest->lanes * nest->spill.turns;
     for (int i = 0; i < nest->tiles; i++)
-        tile_bytes += 4 * nest->lanes * nest->tile[i].turns;
+        tile_bytes += 4 * nest->lanes * nest->tile[i].turns * nest->tile[i].copies;
     if (nest->lanes > MOST_LANES || tile_bytes > TILE_BYTES)
         return kas_fail(KAS_ILLEGAL,
                         "lanes %lld: illegal: a block has at most %d lanes, and tiles of %d bytes",

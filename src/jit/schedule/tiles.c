@@ -12,6 +12,9 @@
  *     of a short reduction       a loop inside the lanes; tiles are filled in front of these, with
  *                                all that the loops of the reduction reach
  *
+ * A load along a loop of the kernel may stand in short reductions (the taps of a window): then each
+ * of their turns has a tile.
+ *
  * What lanes write apart, but side by side along a loop, goes through a tile likewise: all turns of
  * u, where it is the rows of a block, or of a short loop inside the lanes. Lanes write to the tile
  * side by side, and it is transposed to memory behind them. Two short loops along which a lane's
@@ -26,6 +29,7 @@ enum {
     TURNS_MOST = 64, /* KAS_TILE_TURNS of tile.h */
     LEAST = 8,       /* lanes and turns: what is transposed at once */
     SPILLED = 4096,  /* most elements of the tile there */
+    COPIES = 9,      /* most turns of short reductions, each with a tile of its own */
     REDUCED = 4      /* weight of a load at every turn of a reduction, as in lanes.c */
 };
 
@@ -111,11 +115,33 @@ static int64_t turns_within(const search *s, kas_ix ix, uint64_t chain, kas_ix_s
     return last + 1 < LEAST || last + 1 > TURNS_MOST || 2 * read < last + 1 ? 0 : last + 1;
 }
 
+/* Finds the reductions for whose turns a tile along loop i has copies. Returns false where a load
+ * depends on more than these and what is open in front of the loop. */
+static bool find_copies(const search *s, kas_ix ix, int i, kas_tile *tile)
+{
+    const uint64_t more = kas_masks_ix(&s->masks, ix) & ~s->around[i];
+    tile->vars = 0;
+    tile->copies = 1;
+    if (more && (i >= s->nest->loops || more & s->own))
+        return false;
+    for (int v = s->nest->loops; v < s->masks.vars; v++) {
+        if (!(more >> v & 1))
+            continue;
+        if (tile->vars == KAS_TILE_VARS)
+            return false;
+        tile->var[tile->vars++] = s->masks.var[v];
+        tile->copies *= s->ir->var_size[s->masks.var[v]];
+    }
+    return tile->copies <= COPIES && more >> s->masks.vars == 0 &&
+           (more & ((UINT64_C(1) << s->nest->loops) - 1)) == 0;
+}
+
 static bool fits(const search *s, const kas_ex_node *node, int i)
 {
     kas_ix_sum turn;
+    kas_tile tile;
     return s->legal[i] && kas_ix_is_turned(s->ir, node->ix, s->nest->lane, s->masks.var[i]) &&
-           (kas_masks_ix(&s->masks, node->ix) & ~s->around[i]) == 0 &&
+           find_copies(s, node->ix, i, &tile) &&
            (!s->within[i] || turns_within(s, node->ix, s->chain[i], &turn) > 0);
 }
 
@@ -242,6 +268,7 @@ kas_status kas_nest_list_tiles(kas_ir *ir, kas_nest *nest)
         const kas_ix ix = kas_ex_get(ir, nest->tile[i].load)->ix;
         kas_ix_sum turn;
         nest->tile[i].turns = nest->turns;
+        find_copies(&l.search, ix, l.at, &nest->tile[i]);
         if (nest->tiles_within) {
             nest->tile[i].turns = turns_within(&l.search, ix, l.search.chain[l.at], &turn);
             nest->tile[i].turn = kas_ix_put(ir, &turn);
