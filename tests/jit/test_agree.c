@@ -59,6 +59,8 @@ typedef struct spoiler {
     double by;           /* added ... */
     bool all;            /* ... to every element, not only to the first */
     int downloads;
+    int after; /* downloads that are right; not 0: of the programs of training, behind which come those
+                  of inference */
 } spoiler;
 
 static spoiler spoil;
@@ -69,7 +71,8 @@ static kas_status spoiled_download(kas_device *d, void *to, const void *from, si
 {
     float *value = to;
     const kas_status status = spoil.real.mem_download(d, to, from, bytes);
-    if (spoil.downloads++ % spoil.tensors == spoil.tensor)
+    const int download = spoil.downloads++ - spoil.after;
+    if (download >= 0 && download % spoil.tensors == spoil.tensor)
         for (size_t i = 0; i < (spoil.all ? bytes / sizeof *value : 1); i++)
             value[i] += (float)spoil.by;
     return status;
@@ -131,8 +134,8 @@ static kas_agreement judge(const char *nodes, uint32_t c, int weights, int tenso
     spoil.all = all;
     spoil.downloads = 0;
     device->backend = &spoil.spoiled;
-    const kas_status status =
-        kas_agree(device, compiler, &kernel, &target, &binding, 1, &options, &result);
+    const kas_status status = (spoil.after ? kas_agree_both : kas_agree)(
+        device, compiler, &kernel, &target, &binding, 1, &options, &result);
     device->backend = real;
     OK(status);
     printf("forward %.1e, dx %.1e, dweight %.1e, rounding %.1e, draws %d\n", result.forward,
@@ -193,10 +196,25 @@ static void test_noise(void **state)
     assert_int_equal(judge(noise, 64, 1, 0, NAN, true).verdict, KAS_AGREE_FAILED);
 }
 
+/* Of the programs of inference y alone is compared, with and without NaN in x. */
+static void test_inference(void **state)
+{
+    (void)state;
+    enum { TENSORS = 4, COMPARISONS = 2 };
+    spoil.after = TENSORS * COMPARISONS;
+    const kas_agreement right = judge(ordinary, 64, -1, -1, 0, false);
+    assert_int_equal(right.verdict, KAS_AGREE_OK);
+    assert_true(right.dx > 0 && right.dweight > 0);
+    assert_int_equal(spoil.downloads, spoil.after + COMPARISONS);
+    assert_int_equal(judge(ordinary, 64, -1, 0, 1e-3, false).verdict, KAS_AGREE_FAILED);
+    spoil.after = 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_well_conditioned), cmocka_unit_test(test_near_ties),
-        cmocka_unit_test(test_constant), cmocka_unit_test(test_noise)};
+        cmocka_unit_test(test_constant), cmocka_unit_test(test_noise),
+        cmocka_unit_test(test_inference)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

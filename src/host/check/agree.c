@@ -229,7 +229,7 @@ static kas_status build_programs(const kas_kernel *kernel, const kas_target *tar
         snprintf(prefix, sizeof prefix, "k%d", i);
         const kas_program_options options = {
             .batch = o->batch,
-            .training = true,
+            .training = !o->inference,
             .dtype = o->dtype,
             .gained = kas_agree_gain(o, i) != 1,
             .linear_policy = o->linear_policy,
@@ -274,6 +274,35 @@ done:
         kas_program_free(program[i]);
     free(program);
     kas_buf_free(&text);
+    return status;
+}
+
+static void add_inference(kas_agreement *r, const kas_agreement *inference)
+{
+    r->forward = fmax(r->forward, inference->forward);
+    r->rounding = fmax(r->rounding, inference->rounding);
+    r->draws = r->draws > inference->draws ? r->draws : inference->draws;
+    r->nan_lost = r->nan_lost || inference->nan_lost;
+    r->verdict = r->verdict > inference->verdict ? r->verdict : inference->verdict;
+}
+
+kas_status kas_agree_both(kas_device *device, kas_compiler *compiler, const kas_kernel *kernel,
+                          const kas_target *target, const kas_binding *binding, int count,
+                          const kas_agree_options *options, kas_agreement *result)
+{
+    kas_agree_options o = *options;
+    kas_agreement *inference = calloc((size_t)count + 1, sizeof *inference);
+    if (!inference)
+        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was checked");
+    kas_status status =
+        kas_agree(device, compiler, kernel, target, binding, count, options, result);
+    o.inference = true;
+    o.directions = 0; /* the reference was checked */
+    if (status == KAS_OK)
+        status = kas_agree(device, compiler, kernel, target, binding, count, &o, inference);
+    for (int i = 0; i < count && status == KAS_OK; i++)
+        add_inference(&result[i], &inference[i]);
+    free(inference);
     return status;
 }
 

@@ -89,6 +89,7 @@ typedef struct kas_agree_options {
     int pitch_more; /* elements by which the pitch of x and y exceeds kas_pitch_of */
     kas_dtype dtype;
     kas_linear_policy linear_policy;
+    bool inference;    /* the programs that compute Y alone, of which kernels may be others */
     const float *gain; /* [count] factors of the outputs; NULL: 1 */
     /* Schedules of kernels, for one target and a batch that is not cut into pieces (program.h);
      * NULL: the default ones */
@@ -119,6 +120,12 @@ typedef struct kas_agreement {
 kas_status kas_agree(kas_device *device, kas_compiler *compiler, const kas_kernel *kernel,
                      const kas_target *target, const kas_binding *binding, int count,
                      const kas_agree_options *options, kas_agreement *result);
+
+/* Checks the programs of training, then those of inference. A result is that of training, with the
+ * larger error and the worse verdict of the two. */
+kas_status kas_agree_both(kas_device *device, kas_compiler *compiler, const kas_kernel *kernel,
+                          const kas_target *target, const kas_binding *binding, int count,
+                          const kas_agree_options *options, kas_agreement *result);
 
 /* Appends the text of a kernel's programs at all targets to `text`, with an epilogue's kernel for
  * each (lower/epilogue.h): for a check that only asks whether a compiler takes it. */

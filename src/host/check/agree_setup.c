@@ -99,7 +99,7 @@ static kas_status make_device_side(kas_agree_setup *b, kas_module *module)
     KAS_TRY(kas_program_load(b->device, p, &module, &b->loaded));
     KAS_TRY(kas_plan_create(b->device, &b->plan));
     KAS_TRY(kas_loaded_append(b->loaded, b->plan, false, b->memory));
-    return kas_loaded_append(b->loaded, b->plan, true, b->memory);
+    return p->training ? kas_loaded_append(b->loaded, b->plan, true, b->memory) : KAS_OK;
 }
 
 kas_status kas_agree_setup_open(kas_agree_setup *b, kas_device *device, const kas_kernel *kernel,
@@ -223,7 +223,8 @@ static kas_status upload_tensor(kas_agree_setup *b, kas_role role, const double 
 static kas_status evaluate(kas_agree_setup *b, kas_agree_results *r)
 {
     KAS_TRY(kas_reference_forward(b->reference, b->x, (const double *const *)b->weight, r->y));
-    return kas_reference_backward(b->reference, b->dy, r->dx, r->dweight);
+    return b->program->training ? kas_reference_backward(b->reference, b->dy, r->dx, r->dweight)
+                                : KAS_OK;
 }
 
 static kas_status upload(kas_agree_setup *b)
@@ -234,7 +235,8 @@ static kas_status upload(kas_agree_setup *b)
         KAS_TRY(kas_mem_upload(b->device, b->memory[i], b->host, p->buffer[i].bytes));
     }
     KAS_TRY(upload_tensor(b, KAS_ROLE_X, b->x, b->target->c_in, b->x_pitch));
-    KAS_TRY(upload_tensor(b, KAS_ROLE_DY, b->dy, b->target->c_out, b->y_pitch));
+    if (p->training)
+        KAS_TRY(upload_tensor(b, KAS_ROLE_DY, b->dy, b->target->c_out, b->y_pitch));
     const int gain = buffer(p, KAS_ROLE_GAIN, 0);
     if (gain >= 0)
         KAS_TRY(kas_mem_upload(b->device, b->memory[gain], &b->gain, sizeof b->gain));
@@ -330,6 +332,8 @@ static kas_status weight_gap(kas_agree_setup *b, int k, kas_gap *gap)
 kas_status kas_agree_setup_gaps(kas_agree_setup *b, kas_gap *gap)
 {
     KAS_TRY(tensor_gap(b, KAS_ROLE_Y, b->exact.y, b->target->c_out, b->y_pitch, &gap[KAS_GAP_Y]));
+    if (!b->program->training)
+        return KAS_OK; /* there are no gradients: `gap` is 0 there */
     KAS_TRY(tensor_gap(b, KAS_ROLE_DX, b->exact.dx, b->target->c_in, b->x_pitch, &gap[KAS_GAP_DX]));
     for (int k = 0; k < b->program->weights; k++)
         KAS_TRY(weight_gap(b, k, &gap[KAS_GAP_WEIGHTS + k]));

@@ -251,6 +251,16 @@ static void count_kernel(checker *c, const char *name, const kas_agreement *resu
              name);
 }
 
+static kas_status agree(checker *c, const kas_kernel *kernel, const kas_check_shapes *s,
+                        const kas_agree_options *o, kas_agreement *result)
+{
+    if (c->o->schedule)
+        return kas_agree_schedule(c->device, c->compiler, kernel, s->target, s->binding, o, result,
+                                  &c->bits);
+    return (o->linear_policy == KAS_LINEAR_CPU ? kas_agree_both : kas_agree)(
+        c->device, c->compiler, kernel, s->target, s->binding, s->count, o, result);
+}
+
 static kas_status check_shapes(checker *c, const kas_kernel *kernel, const char *name,
                                const kas_check_shapes *s)
 {
@@ -261,11 +271,7 @@ static kas_status check_shapes(checker *c, const kas_kernel *kernel, const char 
     const long long refused = c->gpus.refused;
     options.gain = s->gain;
     options.schedule_file = c->o->schedule ? &c->schedule : NULL;
-    kas_status status = c->o->schedule
-                            ? kas_agree_schedule(c->device, c->compiler, kernel, s->target,
-                                                 s->binding, &options, result, &c->bits)
-                            : kas_agree(c->device, c->compiler, kernel, s->target, s->binding,
-                                        s->count, &options, result);
+    kas_status status = agree(c, kernel, s, &options, result);
     for (int i = 0; i < s->count && status == KAS_OK; i++) {
         count_result(c, &result[i]);
         status = tell(c, name, &s->target[i], &result[i]);
