@@ -84,6 +84,34 @@ sed 's/4 data/4 date/' "$dir/loops.txt" >"$dir/wrong.txt"
 expect 3 'found "date"; forward, data or weights is expected' "$kas" check kernels/canvas_kernel_b.json --net resnet20 --input 3x8x8 --device cpu --directions 0 --schedule "$dir/wrong.txt"
 echo "ok: train, export, bench layers --tuned; maps by loops"
 
+# Shifts and their products by loops: launches with equal texts have one record, and what is printed is what is kept and found again.
+twins() { "$kas" tune kernels/shift_conv.json "${net[@]}" --batch 2 --inference --json "$@" >"$dir/all"; launches; }
+figures() { sed 's/.*\("seconds": [^,]*\).*\("choice.*"ratio_high": [^,]*\).*/\1 \2/' "$1" | sort -u | wc -l; } # different ones
+rm -rf "$dir/cache/schedules"
+twins --trials 1
+maps_by loops
+records L | xargs -r rm
+twins --trials 8 --layer layer2.0.conv1
+[ "$(figures "$dir/json")" = "$(records L | wc -l)" ] || fail "not one search for each record: $(cat "$dir/json")"
+[ "$(records L | wc -l)" -lt "$(wc -l <"$dir/json")" ] || fail "no launches have equal texts"
+kept=$(values kept)
+twins --trials 8 --layer layer2.0.conv1
+[ "$(values kept)" = "$kept" ] || fail "kept was $kept, found again $(values kept)"
+if grep -q '"known": *false' "$dir/json"; then fail "not found again: $(cat "$dir/json")"; fi
+# Of two kernels that have a product in common, the second finds what the first has made, in spite of --again.
+/usr/bin/python3 - "$dir/two.json" <<'END'
+import json, sys
+def kernel(*more):
+    return {"format": "kas-gpu kernel", "version": 1, "nodes": [{"op": "input"}, {"op": "fc", "in": [0], "out": "C"}, *more], "groups": {}}
+kernels = [kernel(), kernel({"op": "relu", "in": [1]})]
+layers = {f"layer{stage}.{block}.conv{conv}": None for stage in (1, 2, 3) for block in (0, 1, 2) for conv in (1, 2)}
+layers.update({"layer2.0.conv2": 0, "layer2.1.conv1": 1})
+json.dump({"format": "kas-gpu layers", "version": 1, "kernels": kernels, "layers": layers}, open(sys.argv[1], "w"))
+END
+"$kas" tune "$dir/two.json" "${net[@]}" --batch 2 --inference --trials 1 --json --again | grep '"map"' >"$dir/json"
+[ "$(values known)" = "false true " ] || fail "not tuned once by one command: $(cat "$dir/json")"
+echo "ok: one search for each record"
+
 expect 2 '--layer nowhere: no such replaced convolution' "$kas" tune kernels/canvas_kernel_b.json "${net[@]}" --layer nowhere
 expect 2 'say which --layer' "$kas" tune kernels/canvas_kernel_b.json "${net[@]}" -o "$dir/x.txt"
 expect 2 'a kernel file and --net are needed' "$kas" tune kernels/canvas_kernel_b.json

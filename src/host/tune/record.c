@@ -30,6 +30,12 @@ static kas_status read(const char *folder, const char *record, kas_tuned_launch 
     return status;
 }
 
+/* Whether the record was made since options->made was empty. */
+static bool was_made(const kas_tune_options *options, const char *record)
+{
+    return options->made && strstr(kas_buf_text(options->made), record);
+}
+
 kas_status kas_tune_find(const kas_tune_options *options, const char *record,
                          kas_tuned_launch *launch, char **steps)
 {
@@ -37,7 +43,7 @@ kas_status kas_tune_find(const kas_tune_options *options, const char *record,
     kas_status status = KAS_OK;
     if (options->pins)
         status = read(options->pins, record, launch, steps, &text);
-    if (status == KAS_OK && !launch->known && !options->again) {
+    if (status == KAS_OK && !launch->known && (!options->again || was_made(options, record))) {
         status = read(options->folder, record, launch, steps, &text);
         if (status == KAS_OK && launch->known && options->pins)
             status = kas_tuned_write(options->pins, record, kas_buf_text(&text), false);
@@ -56,8 +62,10 @@ kas_status kas_tune_keep(const kas_tune_options *options, const char *record, co
         kas_buf_printf(&text, "kernel %s\n%s", launch->name, steps);
     kas_status status = kas_buf_status(&text);
     if (status == KAS_OK &&
-        kas_tuned_write(options->folder, record, kas_buf_text(&text), options->again) != KAS_OK)
+        kas_tuned_write(options->folder, record, kas_buf_text(&text), true) != KAS_OK)
         kas_warn("a tuned schedule cannot be kept: %s", kas_error());
+    else if (status == KAS_OK && options->made)
+        kas_buf_printf(options->made, "%s\n", record);
     if (status == KAS_OK && options->pins)
         status = kas_tuned_write(options->pins, record, kas_buf_text(&text), false);
     kas_buf_free(&text);

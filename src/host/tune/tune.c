@@ -30,7 +30,8 @@ typedef struct trial {
 
 /* The search of one launch. */
 typedef struct search {
-    bool open; /* it is searched: it is a launch, and nothing is known of it */
+    bool open; /* it is searched: nothing is known of it, and it is the first with its record */
+    int like;  /* the first launch of the program that has the same record */
     /* The schedules that are timed, by version, the default first; of a known launch trial[0] is
      * the schedule that was kept */
     trial trial[VERSIONS];
@@ -334,8 +335,20 @@ static kas_status find_maps(tuner *t, const char *cache_dir)
     return status;
 }
 
+/* Returns the first launch with the record of launch i. */
+static int first_like(const tuner *t, int i)
+{
+    const kas_program *p = t->version[0];
+    int first = 0;
+    while (!t->out->launch[first].name[0] ||
+           strcmp(launch_of(p, first)->record, launch_of(p, i)->record) != 0)
+        first++;
+    return first;
+}
+
 /* Builds the default, and looks up what is known of its launches. A kernel that writes Y and never
- * runs, because every layer has an epilogue, is passed over. */
+ * runs, because every layer has an epilogue, is passed over. Launches with equal texts have one
+ * record: the first of them stands for all. */
 static kas_status open_search(tuner *t, bool *any)
 {
     KAS_TRY(build(t, "t0", 0, false, NULL, &t->version[0]));
@@ -352,6 +365,9 @@ static kas_status open_search(tuner *t, bool *any)
             (p->epilogues > 0 && i == p->written_by))
             continue;
         snprintf(launch->name, sizeof launch->name, "%s", name_of(p, i));
+        s->like = first_like(t, i);
+        if (s->like != i)
+            continue;
         trial *usual = &s->trial[0];
         KAS_TRY(kas_tune_find(t->options, launch_of(p, i)->record, launch, &usual->steps));
         s->open = !launch->known;
@@ -388,13 +404,27 @@ static kas_status run_search(tuner *t, const char *cache_dir)
     return KAS_OK;
 }
 
+/* Gives launches what was found for the first one with the same record. */
+static void share_results(tuner *t)
+{
+    for (int i = 0; i < t->out->launches; i++) {
+        kas_tuned_launch *launch = &t->out->launch[i];
+        char name[sizeof launch->name];
+        if (!launch->name[0])
+            continue;
+        memcpy(name, launch->name, sizeof name);
+        *launch = t->out->launch[t->search[i].like];
+        memcpy(launch->name, name, sizeof name);
+    }
+}
+
 /* Epilogues are no part of the file: `check --schedule` has none. */
 static kas_status make_result(tuner *t)
 {
     kas_buf file = {0};
     kas_buf_puts(&file, kas_buf_text(&t->plain->text));
     for (int i = 0; i < t->version[0]->forwards + t->version[0]->backwards; i++) {
-        const search *s = &t->search[i];
+        const search *s = &t->search[t->search[i].like];
         const kas_tuned_launch *launch = &t->out->launch[i];
         if (launch->kept)
             kas_buf_printf(&file, "kernel %s\n%s", launch->name, s->trial[s->best].steps);
@@ -438,8 +468,10 @@ kas_status kas_tune(kas_device *device, const kas_machine *machine, const char *
         status = open_search(&t, &any);
     if (status == KAS_OK && any)
         status = run_search(&t, cache_dir);
-    if (status == KAS_OK)
+    if (status == KAS_OK) {
+        share_results(&t);
         status = make_result(&t);
+    }
     free_tuner(&t);
     if (status != KAS_OK)
         kas_tuned_free(out);

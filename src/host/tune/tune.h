@@ -17,11 +17,13 @@
  * are those of kas_plan_seconds: on one thread of the CPU the processor time, which other work on
  * the machine disturbs least.
  *
- * What was found is kept by launch (jit/tuned.h) and found again without timing. Other folders
+ * What was found is kept by launch (jit/tuned.h) and found again without timing. Launches with equal
+ * texts have one record: the first of them is searched for all. Other folders
  * include this header. */
 #ifndef KAS_TUNE_TUNE_H
 #define KAS_TUNE_TUNE_H
 
+#include "host/core/buf.h"
 #include "host/predict/machine.h"
 #include "jit/programs.h"
 
@@ -32,7 +34,8 @@ typedef struct kas_tune_options {
     uint64_t seed;
     const char *folder;         /* of the device's records */
     const char *pins;           /* of a study's records, which come first; NULL: none */
-    bool again;                 /* records in `folder` are not looked at, and replaced */
+    bool again;                 /* records in `folder` are not looked at, but for those made here */
+    kas_buf *made;              /* gets the names of the records that are made; NULL: nobody asks */
     void (*begin)(void *quiet); /* called before anything is timed, as in kas_device_set_quiet */
     void *quiet;
 } kas_tune_options;

@@ -175,6 +175,7 @@ typedef struct session {
     kas_device *device;
     kas_programs programs;
     char folder[4096];
+    kas_buf made; /* names of the records that this command made */
 } session;
 
 static kas_status open_session(tune_command *o, session *s)
@@ -189,6 +190,7 @@ static kas_status open_session(tune_command *o, session *s)
     KAS_TRY(kas_device_open(o->device, o->common.threads, &s->device));
     KAS_TRY(kas_tuned_folder(kas_device_get_info(s->device), s->folder));
     o->tune.folder = s->folder;
+    o->tune.made = &s->made;
     const kas_model_options options = {.batch = o->batch       ? o->batch
                                                 : o->inference ? KAS_LATENCY_BATCH
                                                                : kas_recipe_default().batch,
@@ -257,6 +259,7 @@ static kas_status run(int argc, char **argv)
         return KAS_OK;
     kas_cli_keep_on_device(&o.net, o.device, o.common.threads);
     const kas_status status = tune(&o, &s);
+    kas_buf_free(&s.made);
     kas_programs_free(&s.programs);
     kas_replacement_free(&s.fit);
     kas_device_close(s.device);
