@@ -89,6 +89,7 @@ twins() { "$kas" tune kernels/shift_conv.json "${net[@]}" --batch 2 --inference 
 figures() { sed 's/.*\("seconds": [^,]*\).*\("choice.*"ratio_high": [^,]*\).*/\1 \2/' "$1" | sort -u | wc -l; } # different ones
 rm -rf "$dir/cache/schedules"
 twins --trials 1
+[[ " $(values seconds)" != *' 0 '* ]] || fail "launches that were not timed: $(cat "$dir/json")"
 maps_by loops
 records L | xargs -r rm
 twins --trials 8 --layer layer2.0.conv1
@@ -98,6 +99,11 @@ kept=$(values kept)
 twins --trials 8 --layer layer2.0.conv1
 [ "$(values kept)" = "$kept" ] || fail "kept was $kept, found again $(values kept)"
 if grep -q '"known": *false' "$dir/json"; then fail "not found again: $(cat "$dir/json")"; fi
+# More trials are a search of their own, fewer are not.
+twins --trials 9 --layer layer2.0.conv1
+if grep -q '"known": *true' "$dir/json"; then fail "8 trials stand for 9: $(cat "$dir/json")"; fi
+twins --trials 1 --layer layer2.0.conv1
+if grep -q '"known": *false' "$dir/json"; then fail "9 trials do not stand for 1: $(cat "$dir/json")"; fi
 # Of two kernels that have a product in common, the second finds what the first has made, in spite of --again.
 /usr/bin/python3 - "$dir/two.json" <<'END'
 import json, sys
@@ -110,7 +116,7 @@ json.dump({"format": "kas-gpu layers", "version": 1, "kernels": kernels, "layers
 END
 "$kas" tune "$dir/two.json" "${net[@]}" --batch 2 --inference --trials 1 --json --again | grep '"map"' >"$dir/json"
 [ "$(values known)" = "false true " ] || fail "not tuned once by one command: $(cat "$dir/json")"
-echo "ok: one search for each record"
+echo "ok: one search for each record; more trials"
 
 expect 2 '--layer nowhere: no such replaced convolution' "$kas" tune kernels/canvas_kernel_b.json "${net[@]}" --layer nowhere
 expect 2 'say which --layer' "$kas" tune kernels/canvas_kernel_b.json "${net[@]}" -o "$dir/x.txt"

@@ -12,6 +12,8 @@
 
 enum { FIRST_ROUNDS = 5, SECOND_ROUNDS = 15 };
 
+enum { TRIALS = 1 }; /* of a pass, in its record: there is one other way */
+
 /* A pass must gain so much to be timed a second time, and is worth its other way. */
 static const double worth = 0.97;
 
@@ -220,7 +222,8 @@ static kas_status keep(const timing *t, int m)
     put_map(map, map->loops != t->out->map[m].kept, &head);
     kas_status status = kas_buf_status(&head);
     if (status == KAS_OK)
-        status = kas_tune_keep(t->options, map->record, kas_buf_text(&head), &t->out->map[m], NULL);
+        status = kas_tune_keep(t->options, map->record, TRIALS, kas_buf_text(&head),
+                               &t->out->map[m], NULL);
     kas_buf_free(&head);
     return status;
 }
@@ -251,7 +254,7 @@ static kas_status open_maps(timing *t, bool *any)
         char *steps = NULL;
         snprintf(found->name, sizeof found->name, "%d %s", p->map[m].node,
                  kas_schedule_passes[p->map[m].pass]);
-        KAS_TRY(kas_tune_find(t->options, p->map[m].record, found, &steps));
+        KAS_TRY(kas_tune_find(t->options, p->map[m].record, TRIALS, found, &steps));
         free(steps);
         *any |= !found->known;
     }

@@ -5,12 +5,13 @@
 #include "host/tune/tune.h"
 
 /* Looks a record up, first among the pins, where it is put if it was in the folder. launch->known
- * says whether there is one, and *steps gets its steps; the caller frees them. */
-kas_status kas_tune_find(const kas_tune_options *options, const char *record,
+ * says whether there is one of so many trials or more (of a pin's trials nobody asks), and *steps gets
+ * its steps; the caller frees them. Of a record with fewer trials only *steps is taken. */
+kas_status kas_tune_find(const kas_tune_options *options, const char *record, int trials,
                          kas_tuned_launch *launch, char **steps);
-/* Keeps what was found. `head`: of the schedule file; `steps`: NULL where the default stays. A
- * folder that cannot be written costs time only; pins must be written. */
-kas_status kas_tune_keep(const kas_tune_options *options, const char *record, const char *head,
-                         const kas_tuned_launch *launch, const char *steps);
+/* Keeps what was found in so many trials. `head`: of the schedule file; `steps`: NULL where the
+ * default stays. A folder that cannot be written costs time only; pins must be written. */
+kas_status kas_tune_keep(const kas_tune_options *options, const char *record, int trials,
+                         const char *head, const kas_tuned_launch *launch, const char *steps);
 
 #endif

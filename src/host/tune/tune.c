@@ -32,9 +32,10 @@ typedef struct trial {
 typedef struct search {
     bool open; /* it is searched: nothing is known of it, and it is the first with its record */
     int like;  /* the first launch of the program that has the same record */
-    /* The schedules that are timed, by version, the default first; of a known launch trial[0] is
-     * the schedule that was kept */
+    /* The schedules that are timed, by version, the default first, then the one that a search of
+     * fewer trials kept; of a known launch trial[0] is the schedule that was kept */
     trial trial[VERSIONS];
+    int ranked;   /* the first version that was drawn: 1, or 2 behind an earlier search's */
     int best;     /* the fastest version so far */
     double ratio; /* of its time by the default's */
     bool warned;
@@ -118,43 +119,7 @@ static double floor_of(const tuner *t, const kas_operation *op)
                 op->flops / m->rate[KAS_PRECISION_FP32]);
 }
 
-/* ---- ranking --------------------------------------------------------------------------------- */
-
-/* Puts a schedule among the best, unless it is there. Takes over the steps. */
-static void rank(search *s, char *steps, double predicted)
-{
-    trial one = {steps, predicted};
-    for (int v = 0; v < VERSIONS; v++)
-        if (s->trial[v].steps && strcmp(s->trial[v].steps, steps) == 0) {
-            free(steps);
-            return;
-        }
-    for (int v = 1; v < VERSIONS && one.steps; v++)
-        if (!s->trial[v].steps || one.predicted < s->trial[v].predicted) {
-            const trial worse = s->trial[v];
-            s->trial[v] = one;
-            one = worse;
-        }
-    free(one.steps);
-}
-
-static kas_status rank_trials(tuner *t)
-{
-    for (int k = 1; k <= t->options->trials; k++) {
-        kas_program *p;
-        KAS_TRY(build(t, "t", t->options->seed + (uint64_t)k, true, NULL, &p));
-        for (int i = 0; i < t->out->launches; i++) {
-            search *s = &t->search[i];
-            char *steps = s->open ? steps_of(p, t->out->launch[i].name) : NULL;
-            if (steps)
-                rank(s, steps, predict(t, launch_of(p, i)).seconds);
-        }
-        kas_program_free(p);
-    }
-    return KAS_OK;
-}
-
-/* ---- versions -------------------------------------------------------------------------------- */
+/* ---- schedule files --------------------------------------------------------------------------- */
 
 static void free_file(kas_schedule_file *file)
 {
@@ -182,6 +147,73 @@ static kas_status make_file(const tuner *t, int v, kas_schedule_file **out)
     kas_buf_free(&text);
     return status;
 }
+
+/* ---- ranking --------------------------------------------------------------------------------- */
+
+/* Puts a schedule among the best, unless it is there. Takes over the steps. */
+static void rank(search *s, char *steps, double predicted)
+{
+    trial one = {steps, predicted};
+    for (int v = 0; v < VERSIONS; v++)
+        if (s->trial[v].steps && strcmp(s->trial[v].steps, steps) == 0) {
+            free(steps);
+            return;
+        }
+    for (int v = s->ranked; v < VERSIONS && one.steps; v++)
+        if (!s->trial[v].steps || one.predicted < s->trial[v].predicted) {
+            const trial worse = s->trial[v];
+            s->trial[v] = one;
+            one = worse;
+        }
+    free(one.steps);
+}
+
+/* Predicts the schedules of earlier searches. Those that have become illegal are left out, and with
+ * them all of this program. */
+static kas_status predict_earlier(tuner *t)
+{
+    kas_schedule_file *file;
+    kas_program *p = NULL;
+    kas_status status = make_file(t, 1, &file);
+    if (status == KAS_OK)
+        status = build(t, "t", 0, true, file, &p);
+    free_file(file);
+    if (status != KAS_OK && status != KAS_BAD_INPUT && status != KAS_ILLEGAL)
+        return status;
+    for (int i = 0; i < t->out->launches; i++) {
+        search *s = &t->search[i];
+        if (!s->open || s->ranked == 1)
+            continue;
+        if (p) {
+            s->trial[1].predicted = predict(t, launch_of(p, i)).seconds;
+            continue;
+        }
+        free(s->trial[1].steps);
+        s->trial[1] = (trial){0};
+        s->ranked = 1;
+    }
+    kas_program_free(p);
+    return KAS_OK;
+}
+
+static kas_status rank_trials(tuner *t)
+{
+    KAS_TRY(predict_earlier(t));
+    for (int k = 1; k <= t->options->trials; k++) {
+        kas_program *p;
+        KAS_TRY(build(t, "t", t->options->seed + (uint64_t)k, true, NULL, &p));
+        for (int i = 0; i < t->out->launches; i++) {
+            search *s = &t->search[i];
+            char *steps = s->open ? steps_of(p, t->out->launch[i].name) : NULL;
+            if (steps)
+                rank(s, steps, predict(t, launch_of(p, i)).seconds);
+        }
+        kas_program_free(p);
+    }
+    return KAS_OK;
+}
+
+/* ---- versions -------------------------------------------------------------------------------- */
 
 /* Appends the texts of the launches that are searched and have a version v. */
 static void put_texts(const tuner *t, int v, kas_buf *out)
@@ -266,11 +298,18 @@ static int predicted_best(const search *s)
     return best;
 }
 
-/* Finds the fastest version of a launch. */
+/* Finds the fastest version of a launch. Where all schedules that were drawn are the default, that is
+ * timed beside itself. */
 static kas_status time_versions(tuner *t, int i)
 {
     search *s = &t->search[i];
     const int predicted = predicted_best(s);
+    kas_tune_ratio alone;
+    bool unused;
+    if (!s->trial[1].steps) {
+        KAS_TRY(time_beside(t, 0, i, false, FIRST_ROUNDS, &alone, &unused));
+        t->out->launch[i].seconds = alone.seconds[0];
+    }
     for (int v = 1; v < VERSIONS; v++) {
         kas_tune_ratio r;
         bool sound;
@@ -346,6 +385,23 @@ static int first_like(const tuner *t, int i)
     return first;
 }
 
+/* Looks up what is known of a launch. */
+static kas_status find_known(tuner *t, int i)
+{
+    search *s = &t->search[i];
+    kas_tuned_launch *launch = &t->out->launch[i];
+    char *steps = NULL;
+    KAS_TRY(kas_tune_find(t->options, launch_of(t->version[0], i)->record, t->options->trials,
+                          launch, &steps));
+    s->open = !launch->known;
+    s->ratio = 1;
+    s->trial[s->open ? 1 : 0] = (trial){steps, INFINITY};
+    s->ranked = s->open && steps ? 2 : 1;
+    if (s->open)
+        s->trial[0].steps = steps_of(t->version[0], launch->name);
+    return KAS_OK;
+}
+
 /* Builds the default, and looks up what is known of its launches. A kernel that writes Y and never
  * runs, because every layer has an epilogue, is passed over. Launches with equal texts have one
  * record: the first of them stands for all. */
@@ -368,14 +424,9 @@ static kas_status open_search(tuner *t, bool *any)
         s->like = first_like(t, i);
         if (s->like != i)
             continue;
-        trial *usual = &s->trial[0];
-        KAS_TRY(kas_tune_find(t->options, launch_of(p, i)->record, launch, &usual->steps));
-        s->open = !launch->known;
-        s->ratio = 1;
-        if (s->open)
-            usual->steps = steps_of(p, launch->name);
+        KAS_TRY(find_known(t, i));
         const kas_estimate e = predict(t, launch_of(p, i));
-        usual->predicted = e.seconds;
+        s->trial[0].predicted = e.seconds;
         launch->floor = e.floor;
         launch->choice = 1;
         *any |= s->open;
@@ -397,7 +448,7 @@ static kas_status run_search(tuner *t, const char *cache_dir)
             continue;
         KAS_TRY(time_versions(t, i));
         KAS_TRY(confirm(t, i));
-        KAS_TRY(kas_tune_keep(t->options, launch_of(t->version[0], i)->record,
+        KAS_TRY(kas_tune_keep(t->options, launch_of(t->version[0], i)->record, t->options->trials,
                               kas_buf_text(&t->head), launch,
                               launch->kept ? s->trial[s->best].steps : NULL));
     }

@@ -18,7 +18,8 @@
  * the machine disturbs least.
  *
  * What was found is kept by launch (jit/tuned.h) and found again without timing. Launches with equal
- * texts have one record: the first of them is searched for all. Other folders
+ * texts have one record: the first of them is searched for all. A search of more trials than a
+ * record's begins anew, and times the schedule that the record has among those that it draws. Other folders
  * include this header. */
 #ifndef KAS_TUNE_TUNE_H
 #define KAS_TUNE_TUNE_H
@@ -50,7 +51,7 @@ typedef struct kas_tuned_launch {
     double floor;   /* seconds that bytes and multiply-adds take at least */
     double choice;
     double ratio, ratio_low, ratio_high; /* median, 10th and 90th percentile */
-    int tried;                           /* schedules that were timed; 0: it was known */
+    int tried; /* schedules timed beside the default; 0: it was known, or none but the default was drawn */
     bool kept, known;
 } kas_tuned_launch;
 

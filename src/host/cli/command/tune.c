@@ -33,7 +33,10 @@ static const struct argp_option option_list[] = {
      "--inference 32)",
      0},
     {"precision", KEY_PRECISION, "P", 0, "fp32 (default), tf32, bf16 or fp16", 0},
-    {"trials", KEY_TRIALS, "N", 0, "Schedules of a launch that the model ranks (default 192)", 0},
+    {"trials", KEY_TRIALS, "N", 0,
+     "Schedules of a launch that the model ranks (default 192); what was tuned with fewer is tuned "
+     "again",
+     0},
     {"seed", 's', "S", 0, "Seed of the schedules and of the data (default 0)", 0},
     {"inference", KEY_INFERENCE, 0, 0, "The forward pass alone, without gradients", 0},
     {"again", KEY_AGAIN, 0, 0, "Tune what was tuned before, and keep the new result", 0},
