@@ -85,10 +85,12 @@ expect 3 'found "date"; forward, data or weights is expected' "$kas" check kerne
 echo "ok: train, export, bench layers --tuned; maps by loops"
 
 # Shifts and their products by loops: launches with equal texts have one record, and what is printed is what is kept and found again.
-twins() { "$kas" tune kernels/shift_conv.json "${net[@]}" --batch 2 --inference --json "$@" >"$dir/all"; launches; }
+twins() { "$kas" tune kernels/shift_conv.json "${net[@]}" --batch 2 --inference --json "$@" >"$dir/all" 2>"$dir/err"; launches; }
 figures() { sed 's/.*\("seconds": [^,]*\).*\("choice.*"ratio_high": [^,]*\).*/\1 \2/' "$1" | sort -u | wc -l; } # different ones
 rm -rf "$dir/cache/schedules"
 twins --trials 1
+grep -q 'below the floor' "$dir/err" || sed 's/.*"seconds": \([^,]*\), "floor": \([^,]*\),.*/\1 \2/' "$dir/json" | awk '$1 < $2 { exit 1 }' ||
+    fail "timed below the floor without a warning: $(cat "$dir/json")"
 [[ " $(values seconds)" != *' 0 '* ]] || fail "launches that were not timed: $(cat "$dir/json")"
 maps_by loops
 records L | xargs -r rm

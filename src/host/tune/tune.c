@@ -106,8 +106,8 @@ static kas_estimate predict(const tuner *t, const kas_operation *op)
     return kas_predict_pass(t->machine, &pass);
 }
 
-/* Returns the seconds that a launch takes at least. The machine model's floor is for data behind a
- * CPU's first cache. Of data in the first one at most VECTORS vectors of float32 values, 4 bytes
+/* Returns the seconds that a launch takes at least, without what it costs to launch. The machine model's
+ * floor is for data behind a CPU's first cache. Of data in the first one at most VECTORS vectors of float32 values, 4 bytes
  * each, are loaded or stored in a cycle of a core. */
 static double floor_of(const tuner *t, const kas_operation *op)
 {
@@ -274,7 +274,7 @@ static kas_status time_beside(const tuner *t, int v, int i, bool cold, int round
 {
     search *s = &t->search[i];
     const kas_tune_version version[2] = {version_of(t, 0, i), version_of(t, v, i)};
-    const double floor = floor_of(t, version[0].op);
+    const double floor = t->out->launch[i].floor;
     const int repeats = cold ? 0 : (int)fmin(MOST_REPEATS, 1 + long_enough / s->trial[0].predicted);
     KAS_TRY(kas_tune_in_turns(&t->stand, version, repeats, rounds, out));
     const double least = fmin(out->seconds[0], out->seconds[1]);
@@ -425,9 +425,8 @@ static kas_status open_search(tuner *t, bool *any)
         if (s->like != i)
             continue;
         KAS_TRY(find_known(t, i));
-        const kas_estimate e = predict(t, launch_of(p, i));
-        s->trial[0].predicted = e.seconds;
-        launch->floor = e.floor;
+        s->trial[0].predicted = predict(t, launch_of(p, i)).seconds;
+        launch->floor = floor_of(t, launch_of(p, i));
         launch->choice = 1;
         *any |= s->open;
     }

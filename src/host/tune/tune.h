@@ -48,7 +48,7 @@ typedef struct kas_tune_options {
 typedef struct kas_tuned_launch {
     char name[16];  /* of its kernel: f0, b3, ... */
     double seconds; /* by default */
-    double floor;   /* seconds that bytes and multiply-adds take at least */
+    double floor;   /* seconds that bytes and multiply-adds take at least: less is not accepted */
     double choice;
     double ratio, ratio_low, ratio_high; /* median, 10th and 90th percentile */
     int tried; /* schedules timed beside the default; 0: it was known, or none but the default was drawn */
