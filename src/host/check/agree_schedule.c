@@ -3,6 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/clock.h"
+#include "host/core/log.h"
+#include "host/reference/kernel/reference.h"
+
 /* Finds whether a schedule of the file adds up in another order than the default one. */
 static kas_status find_order(const kas_kernel *kernel, const kas_target *target,
                              const kas_binding *binding, const kas_agree_options *o, bool *other)
@@ -43,6 +47,21 @@ static kas_status compare_bits(kas_device *device, kas_compiler *compiler, const
     return status;
 }
 
+/* Says how long a check of many images will take, by the time that the reference takes for one. */
+static kas_status tell_time(const kas_kernel *kernel, const kas_target *target,
+                            const kas_binding *binding, const kas_agree_options *o)
+{
+    enum { LONG = 10, PASSES = 20 /* forward passes that three checks take about as long as */ };
+    double unused;
+    const double began = kas_monotonic();
+    KAS_TRY(kas_reference_output_deviation(kernel, target, binding, 1, o->seed, &unused));
+    const double seconds = (kas_monotonic() - began) * PASSES * o->batch;
+    if (seconds > LONG)
+        kas_info("the float64 reference takes about %.0f s for the %d images of %s", seconds,
+                 o->batch, o->schedule_file->path);
+    return KAS_OK;
+}
+
 kas_status kas_agree_schedule(kas_device *device, kas_compiler *compiler, const kas_kernel *kernel,
                               const kas_target *target, const kas_binding *binding,
                               const kas_agree_options *options, kas_agreement *result,
@@ -54,6 +73,7 @@ kas_status kas_agree_schedule(kas_device *device, kas_compiler *compiler, const 
     bool other_sums = false, same = false;
     o.batch = options->schedule_file->batch;
     o.linear_policy = options->schedule_file->cpu ? KAS_LINEAR_CPU : KAS_LINEAR_GPU;
+    KAS_TRY(tell_time(kernel, target, binding, &o));
     KAS_TRY(find_order(kernel, target, binding, &o, &other_sums));
     KAS_TRY(kas_agree(device, compiler, kernel, target, binding, 1, &o, result));
     if (cpu)

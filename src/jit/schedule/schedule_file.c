@@ -7,7 +7,7 @@
 #include "host/core/file/files.h"
 #include "jit/schedule/sequence_text.h"
 
-enum { WORDS = 5, LINE = 512, LARGEST = 1 << 20 };
+enum { WORDS = 5, LINE = 512, LARGEST = 1 << 20, MOST_BATCH = 65536 /* of --batch, too */ };
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
@@ -48,6 +48,9 @@ static kas_status read_number(const reader *r, const char *word, int32_t *n)
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
+
+/* The words of the head. */
+enum { HEAD_LAYER, HEAD_DEVICE, HEAD_BATCH, HEAD };
 
 static kas_status add_kernel(const reader *r, const char *rest, kas_schedule_file *out)
 {
@@ -99,27 +102,43 @@ static kas_status add_map(const reader *r, kas_schedule_file *out)
     return KAS_OK;
 }
 
-/* Reads a line in front of the first kernel. */
-static kas_status read_head(const reader *r, kas_schedule_file *out)
+/* Reads a line in front of the first kernel. Each stands there once. */
+static kas_status read_head(const reader *r, kas_schedule_file *out, unsigned *seen)
 {
-    if (strcmp(r->word[0], "batch") == 0)
-        return read_number(r, r->word[1], &out->batch);
-    if (strcmp(r->word[0], "layer") == 0) {
-        snprintf(out->layer, sizeof out->layer, "%s", r->word[1]);
+    static const char *const words[] = {"layer", "device", "batch"};
+    const char *value = r->word[1];
+    int k = 0;
+    while (k < HEAD && strcmp(r->word[0], words[k]) != 0)
+        k++;
+    if (k == HEAD)
+        return bad(r, r->word[0], "layer, device, batch, map or kernel is expected");
+    if (*seen >> k & 1)
+        return bad(r, r->word[0], "it stands above already");
+    *seen |= 1u << k;
+    if (k == HEAD_BATCH) {
+        KAS_TRY(read_number(r, value, &out->batch));
+        return out->batch <= MOST_BATCH ? KAS_OK
+                                        : bad(r, value, "at most 65536 images are expected");
+    }
+    if (k == HEAD_LAYER) {
+        if (strlen(value) >= sizeof out->layer)
+            return bad(r, value, "a layer's name of at most 127 characters is expected");
+        strcpy(out->layer, value);
         return KAS_OK;
     }
-    if (strcmp(r->word[0], "device") != 0)
-        return bad(r, r->word[0], "layer, device, batch, map or kernel is expected");
-    out->cpu = strcmp(r->word[1], "cpu") == 0;
-    return out->cpu || strcmp(r->word[1], "cuda") == 0
-               ? KAS_OK
-               : bad(r, r->word[1], "cpu or cuda is expected");
+    out->cpu = strcmp(value, "cpu") == 0;
+    return out->cpu || strcmp(value, "cuda") == 0 ? KAS_OK
+                                                  : bad(r, value, "cpu or cuda is expected");
 }
 
 static kas_status parse(kas_schedule_file *out)
 {
     reader r = {.path = out->path};
+    unsigned seen = 0;
     for (const char *text = kas_buf_text(&out->text); *text;) {
+        if (strcspn(text, "\n") >= LINE)
+            return kas_fail(KAS_BAD_INPUT, "%s:%d: a line has at most %d characters", r.path,
+                            r.line + 1, LINE - 1);
         text = next_line(&r, text);
         const bool is_kernel = r.words > 0 && strcmp(r.word[0], "kernel") == 0;
         if (r.words == 0 || (out->kernels > 0 && !is_kernel))
@@ -130,14 +149,13 @@ static kas_status parse(kas_schedule_file *out)
         }
         if (r.words != 2)
             return bad(&r, r.word[0], "layer, device, batch or kernel and one word are expected");
-        KAS_TRY(is_kernel ? add_kernel(&r, text, out) : read_head(&r, out));
+        KAS_TRY(is_kernel ? add_kernel(&r, text, out) : read_head(&r, out, &seen));
     }
-    return out->layer[0] && out->batch
-               ? KAS_OK
-               : kas_fail(KAS_BAD_INPUT,
-                          "%s: layer, device and batch are expected in front "
-                          "of the first kernel",
-                          out->path);
+    return seen == (1u << HEAD) - 1 ? KAS_OK
+                                    : kas_fail(KAS_BAD_INPUT,
+                                               "%s: layer, device and batch are expected in front "
+                                               "of the first kernel",
+                                               out->path);
 }
 
 kas_status kas_schedule_file_parse(const char *path, const char *text, kas_schedule_file *out)
@@ -152,6 +170,8 @@ kas_status kas_schedule_file_read(const char *path, kas_schedule_file *out)
 {
     *out = (kas_schedule_file){.path = path};
     KAS_TRY(kas_file_read(path, LARGEST, &out->text));
+    if (strlen(kas_buf_text(&out->text)) != out->text.size)
+        return kas_fail(KAS_BAD_INPUT, "%s: found a NUL byte; a text is expected", path);
     return parse(out);
 }
 

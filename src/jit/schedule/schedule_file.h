@@ -10,6 +10,7 @@
  *     fuse n h                      e0: of the epilogues
  *     ...                           steps (sequence_text.h)
  *
+ * Layer, device and batch (at most 65536) stand in front of the first kernel, once each.
  * `kas-gpu show --schedule` writes such files. A `#` begins a comment. Other folders include this
  * header. */
 #ifndef KAS_JIT_SCHEDULE_SCHEDULE_FILE_H

@@ -1,0 +1,92 @@
+/* The reader of schedule files (jit/schedule/schedule_file.h): what it takes and what it refuses. Steps
+ * are tested with the nests that they change (test_sequence). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "host/core/file/files.h"
+#include "jit/schedule/schedule_file.h"
+#include "support/folder.h"
+#include "support/ok.h"
+
+static const char *const head = "layer l\ndevice cuda\nbatch 2\n";
+static kas_schedule_file file;
+
+static void takes(const char *text)
+{
+    OK(kas_schedule_file_parse("s", text, &file));
+    kas_schedule_file_free(&file);
+}
+
+static void refuses(const char *text, const char *message)
+{
+    const kas_status status = kas_schedule_file_parse("s", text, &file);
+    kas_schedule_file_free(&file);
+    assert_int_equal(status, KAS_BAD_INPUT);
+    if (!strstr(kas_error(), message))
+        fail_msg("found \"%s\", expected \"%s\"", kas_error(), message);
+}
+
+static void test_head(void **state)
+{
+    (void)state;
+    takes(head);
+    takes("# a comment\n\nbatch 65536 # images\nlayer l\ndevice cpu\nkernel f0\nlane c0\n");
+    assert_true(file.cpu);
+    refuses("layer l\nbatch 2\nkernel f0\n", "layer, device and batch are expected");
+    refuses("device cpu\nbatch 2\n", "layer, device and batch are expected");
+    refuses("layer l\ndevice cpu\n", "layer, device and batch are expected");
+    refuses("layer l\nlayer l\n", "s:2: found \"layer\"; it stands above already");
+    refuses("device cpu\ndevice cuda\n", "s:2: found \"device\"; it stands above already");
+    refuses("batch 2\nbatch 2\n", "s:2: found \"batch\"; it stands above already");
+    refuses("batch 65537\n", "s:1: found \"65537\"; at most 65536 images");
+    refuses("batch 0\n", "a number from 1");
+    refuses("device gpu\n", "cpu or cuda is expected");
+    refuses("layer l l\n", "one word are expected");
+    refuses("colour red\n", "layer, device, batch, map or kernel is expected");
+}
+
+static void test_lines(void **state)
+{
+    (void)state;
+    char text[2048];
+    const int size = snprintf(text, sizeof text, "%skernel f0\n#", head);
+    memset(text + size, 'x', 510);
+    strcpy(text + size + 510, "\n");
+    takes(text);
+    strcpy(text + size + 510, "xx\n");
+    refuses(text, "s:5: a line has at most 511 characters");
+    memset(text, 'x', 700);
+    memcpy(text, "layer ", 6);
+    strcpy(text + 300, "\n");
+    refuses(text, "a layer's name of at most 127 characters");
+}
+
+static void test_nul(void **state)
+{
+    (void)state;
+    char path[4200], text[64];
+    const int size = snprintf(text, sizeof text, "%skernel f0\n", head);
+    snprintf(path, sizeof path, "%s/s.txt", folder);
+    OK(kas_file_write_atomic(path, text, (size_t)size));
+    OK(kas_schedule_file_read(path, &file));
+    kas_schedule_file_free(&file);
+    text[size - 3] = '\0';
+    OK(kas_file_write_atomic(path, text, (size_t)size));
+    assert_int_equal(kas_schedule_file_read(path, &file), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "found a NUL byte"));
+    kas_schedule_file_free(&file);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_head), cmocka_unit_test(test_lines),
+                                       cmocka_unit_test(test_nul)};
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
