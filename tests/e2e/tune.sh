@@ -120,6 +120,38 @@ END
 [ "$(values known)" = "false true " ] || fail "not tuned once by one command: $(cat "$dir/json")"
 echo "ok: one search for each record; more trials"
 
+# A schedule, or a default one, that does not compile costs itself alone; a layer that fails does not keep others from being tuned.
+cat >"$dir/cc" <<END
+#!/bin/bash
+[ "\$1" = --version ] && exec $(command -v clang || command -v gcc) --version
+cat >"$dir/text"
+if [ -e "$dir/refuse" ] && grep -qf "$dir/refuse" "$dir/text"; then
+    [ -e "$dir/always" ] || rm "$dir/refuse"
+    echo 'error: refused' >&2
+    exit 1
+fi
+exec $(command -v clang || command -v gcc) "\$@" -O0 <"$dir/text"
+END
+chmod +x "$dir/cc"
+broken() { KAS_CC=$dir/cc KAS_CACHE_DIR=$dir/broken "$kas" tune kernels/involution.json "${net[@]}" --batch 2 --inference --json "$@"; }
+touch "$dir/always"
+printf 'KAS_KERNEL(t3_f1,\n' >"$dir/refuse"
+expect 0 'f1: a schedule does not compile and is left out' broken --trials 6 --layer layer2.0.conv1
+grep '"kernel": "f1"' "$dir/out" >"$dir/json"
+[ "$(values tried)" -gt 2 ] || fail "f1 was not tuned: $(cat "$dir/out")"
+printf 'KAS_KERNEL(t0_f1,\n' >"$dir/refuse"
+rm -r "$dir/broken"
+expect 0 'f1: the default schedule does not compile and is left out' broken --trials 6 --layer layer2.0.conv1
+grep '"kernel": "e0"' "$dir/out" >"$dir/json"
+[ "$(values tried)" -gt 2 ] || fail "e0 was not tuned: $(cat "$dir/out")"
+printf 'KAS_KERNEL(m1_\n' >"$dir/refuse"
+rm -r "$dir/always" "$dir/broken"
+expect 1 '1 of 5 kernels were not tuned' broken --trials 1
+[ "$(grep -o '"layer": "[^"]*"' "$dir/out" | sort -u | wc -l)" -gt 2 ] || fail "other layers were not tuned: $(cat "$dir/out")"
+/usr/bin/python3 -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]))' "$kas" tune kernels/involution.json "${net[@]}" --layer layer2.0.conv1 --trials 4 --batch 2 </dev/null >"$dir/out"
+grep -q 'layer2.0.conv1: schedule 2 of 4 is ranked' "$dir/out" || fail "no progress on a terminal: $(cat "$dir/out")"
+echo "ok: schedules and layers that fail, progress"
+
 expect 2 '--layer nowhere: no such replaced convolution' "$kas" tune kernels/canvas_kernel_b.json "${net[@]}" --layer nowhere
 expect 2 'say which --layer' "$kas" tune kernels/canvas_kernel_b.json "${net[@]}" -o "$dir/x.txt"
 expect 2 'a kernel file and --net are needed' "$kas" tune kernels/canvas_kernel_b.json

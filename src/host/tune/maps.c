@@ -271,11 +271,14 @@ static kas_status time_maps(timing *t, const char *cache_dir)
             KAS_TRY(build(t, usual, m, &t->version[t->versions].program));
             t->versions++;
         }
+    kas_tune_tell(t->options, "loops of %d maps are compiled", t->versions - 1);
     KAS_TRY(compile(t, cache_dir));
     KAS_TRY(kas_tune_stand_make(t->device, NULL, usual, t->options->seed, &t->version[0].stand));
     if (t->options->begin)
         t->options->begin(t->options->quiet);
     for (int v = 1; v < t->versions; v++) {
+        kas_tune_tell(t->options, "map %s is timed, %d of %d", t->out->map[of[v]].name, v,
+                      t->versions - 1);
         const kas_status status = time_map(t, &t->version[v], of[v]);
         free_ready(&t->version[v]);
         KAS_TRY(status);

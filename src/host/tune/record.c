@@ -1,5 +1,6 @@
 #include "host/tune/record.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,4 +84,16 @@ kas_status kas_tune_keep(const kas_tune_options *options, const char *record, in
         status = kas_tuned_write(options->pins, record, kas_buf_text(&text), false);
     kas_buf_free(&text);
     return status;
+}
+
+void kas_tune_tell(const kas_tune_options *options, const char *format, ...)
+{
+    char what[128];
+    va_list args;
+    if (!options->progress)
+        return;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    options->progress(options->progress_context, what);
 }

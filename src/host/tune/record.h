@@ -1,4 +1,5 @@
-/* Records of tuned launches (jit/tuned.h) as the tuner writes and finds them. Internal to tune. */
+/* What the parts of the tuner share: records of tuned launches (jit/tuned.h) as it writes and finds
+ * them, and its progress. Internal to tune. */
 #ifndef KAS_TUNE_RECORD_H
 #define KAS_TUNE_RECORD_H
 
@@ -13,5 +14,8 @@ kas_status kas_tune_find(const kas_tune_options *options, const char *record, in
  * default stays. A folder that cannot be written costs time only; pins must be written. */
 kas_status kas_tune_keep(const kas_tune_options *options, const char *record, int trials,
                          const char *head, const kas_tuned_launch *launch, const char *steps);
+/* Says what is being done, to options->progress. */
+void kas_tune_tell(const kas_tune_options *options, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -9,11 +9,9 @@
 #include "host/predict/predict.h"
 #include "host/tune/maps.h"
 #include "host/tune/record.h"
-#include "host/tune/timing.h"
-#include "jit/schedule/schedule_file.h"
+#include "host/tune/versions.h"
 
 enum {
-    VERSIONS = 13, /* schedules of a launch that are timed; the first is the default */
     FIRST_ROUNDS = 5,
     SECOND_ROUNDS = 15,
     MOST_REPEATS = 64 /* of a launch in one timing */
@@ -22,40 +20,6 @@ enum {
 /* A timing is at least so long; and a version must gain so much to be timed a second time. */
 static const double long_enough = 2e-4, worth = 0.97;
 
-/* A schedule of a launch. */
-typedef struct trial {
-    char *steps; /* owned; NULL: there is none */
-    double predicted;
-} trial;
-
-/* The search of one launch. */
-typedef struct search {
-    bool open; /* it is searched: nothing is known of it, and it is the first with its record */
-    int like;  /* the first launch of the program that has the same record */
-    /* The schedules that are timed, by version, the default first, then the one that a search of
-     * fewer trials kept; of a known launch trial[0] is the schedule that was kept */
-    trial trial[VERSIONS];
-    int ranked;   /* the first version that was drawn: 1, or 2 behind an earlier search's */
-    int best;     /* the fastest version so far */
-    double ratio; /* of its time by the default's */
-    bool warned;
-} search;
-
-typedef struct tuner {
-    kas_device *device;
-    const kas_machine *machine;
-    const kas_programs *programs;
-    int p;
-    const kas_tune_options *options;
-    kas_tuned *out;
-    search *search; /* [launches] */
-    kas_program *version[VERSIONS];
-    kas_module *module;
-    kas_tune_stand stand;
-    kas_buf head;             /* of schedule files */
-    kas_schedule_file *plain; /* with the head and the maps, and no kernel */
-} tuner;
-
 static kas_status no_memory(void)
 {
     return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was tuned");
@@ -63,27 +27,9 @@ static kas_status no_memory(void)
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-static kas_status build(const tuner *t, const char *prefix, uint64_t seed, bool unwritten,
-                        const kas_schedule_file *file, kas_program **out)
-{
-    const kas_program_options options = {.prefix = prefix,
-                                         .unwritten = unwritten,
-                                         .schedule_file = file ? file : t->plain,
-                                         .schedule_seed = seed,
-                                         .list_schedules = true};
-    return kas_programs_build_again(t->programs, t->p, &options, out);
-}
-
-static kas_operation *launch_of(const kas_program *p, int i)
-{
-    return i < p->forwards                  ? &p->forward[i]
-           : i < p->forwards + p->backwards ? &p->backward[i - p->forwards]
-                                            : &p->epilogue_kernel[i - p->forwards - p->backwards];
-}
-
 static const char *name_of(const kas_program *p, int i)
 {
-    return launch_of(p, i)->function + strlen(p->prefix) + 1;
+    return kas_tune_launch(p, i)->function + strlen(p->prefix) + 1;
 }
 
 /* Returns a copy of the steps of a kernel in a program's list of schedules. */
@@ -97,7 +43,7 @@ static char *steps_of(const kas_program *p, const char *name)
     return !from ? NULL : to ? strndup(from, (size_t)(to - from)) : strdup(from);
 }
 
-static kas_estimate predict(const tuner *t, const kas_operation *op)
+static kas_estimate predict(const kas_tuner *t, const kas_operation *op)
 {
     kas_operation one = *op;
     one.times = 1;
@@ -107,9 +53,9 @@ static kas_estimate predict(const tuner *t, const kas_operation *op)
 }
 
 /* Returns the seconds that a launch takes at least, without what it costs to launch. The machine model's
- * floor is for data behind a CPU's first cache. Of data in the first one at most VECTORS vectors of float32 values, 4 bytes
- * each, are loaded or stored in a cycle of a core. */
-static double floor_of(const tuner *t, const kas_operation *op)
+ * floor is for data behind a CPU's first cache. Of data in the first one at most VECTORS vectors of
+ * float32 values, 4 bytes each, are loaded or stored in a cycle of a core. */
+static double floor_of(const kas_tuner *t, const kas_operation *op)
 {
     enum { VECTORS = 4, BYTES = 4 };
     const kas_machine *m = t->machine;
@@ -119,49 +65,20 @@ static double floor_of(const tuner *t, const kas_operation *op)
                 op->flops / m->rate[KAS_PRECISION_FP32]);
 }
 
-/* ---- schedule files --------------------------------------------------------------------------- */
-
-static void free_file(kas_schedule_file *file)
-{
-    if (file)
-        kas_schedule_file_free(file);
-    free(file);
-}
-
-/* Makes the schedule file with each launch's version v. */
-static kas_status make_file(const tuner *t, int v, kas_schedule_file **out)
-{
-    kas_buf text = {0};
-    *out = calloc(1, sizeof **out);
-    if (!*out)
-        return no_memory();
-    kas_buf_puts(&text, kas_buf_text(&t->plain->text));
-    for (int i = 0; i < t->out->launches; i++) {
-        const search *s = &t->search[i];
-        if (s->open && s->trial[v].steps)
-            kas_buf_printf(&text, "kernel %s\n%s", t->out->launch[i].name, s->trial[v].steps);
-    }
-    kas_status status = kas_buf_status(&text);
-    if (status == KAS_OK)
-        status = kas_schedule_file_parse("schedules drawn", kas_buf_text(&text), *out);
-    kas_buf_free(&text);
-    return status;
-}
-
 /* ---- ranking --------------------------------------------------------------------------------- */
 
 /* Puts a schedule among the best, unless it is there. Takes over the steps. */
-static void rank(search *s, char *steps, double predicted)
+static void rank(kas_tune_search *s, char *steps, double predicted)
 {
-    trial one = {steps, predicted};
-    for (int v = 0; v < VERSIONS; v++)
+    kas_trial one = {.steps = steps, .predicted = predicted};
+    for (int v = 0; v < KAS_TUNE_VERSIONS; v++)
         if (s->trial[v].steps && strcmp(s->trial[v].steps, steps) == 0) {
             free(steps);
             return;
         }
-    for (int v = s->ranked; v < VERSIONS && one.steps; v++)
+    for (int v = s->ranked; v < KAS_TUNE_VERSIONS && one.steps; v++)
         if (!s->trial[v].steps || one.predicted < s->trial[v].predicted) {
-            const trial worse = s->trial[v];
+            const kas_trial worse = s->trial[v];
             s->trial[v] = one;
             one = worse;
         }
@@ -170,109 +87,59 @@ static void rank(search *s, char *steps, double predicted)
 
 /* Predicts the schedules of earlier searches. Those that have become illegal are left out, and with
  * them all of this program. */
-static kas_status predict_earlier(tuner *t)
+static kas_status predict_earlier(kas_tuner *t)
 {
-    kas_schedule_file *file;
     kas_program *p = NULL;
-    kas_status status = make_file(t, 1, &file);
-    if (status == KAS_OK)
-        status = build(t, "t", 0, true, file, &p);
-    free_file(file);
+    const kas_status status = kas_tune_build_version(t, 1, "t", true, &p);
     if (status != KAS_OK && status != KAS_BAD_INPUT && status != KAS_ILLEGAL)
         return status;
     for (int i = 0; i < t->out->launches; i++) {
-        search *s = &t->search[i];
+        kas_tune_search *s = &t->search[i];
         if (!s->open || s->ranked == 1)
             continue;
         if (p) {
-            s->trial[1].predicted = predict(t, launch_of(p, i)).seconds;
+            s->trial[1].predicted = predict(t, kas_tune_launch(p, i)).seconds;
             continue;
         }
         free(s->trial[1].steps);
-        s->trial[1] = (trial){0};
+        s->trial[1] = (kas_trial){0};
         s->ranked = 1;
     }
     kas_program_free(p);
     return KAS_OK;
 }
 
-static kas_status rank_trials(tuner *t)
+static kas_status rank_trials(kas_tuner *t)
 {
     KAS_TRY(predict_earlier(t));
     for (int k = 1; k <= t->options->trials; k++) {
         kas_program *p;
-        KAS_TRY(build(t, "t", t->options->seed + (uint64_t)k, true, NULL, &p));
+        kas_tune_tell(t->options, "schedule %d of %d is ranked", k, t->options->trials);
+        KAS_TRY(kas_tune_build(t, "t", t->options->seed + (uint64_t)k, true, NULL, &p));
         for (int i = 0; i < t->out->launches; i++) {
-            search *s = &t->search[i];
+            kas_tune_search *s = &t->search[i];
             char *steps = s->open ? steps_of(p, t->out->launch[i].name) : NULL;
             if (steps)
-                rank(s, steps, predict(t, launch_of(p, i)).seconds);
+                rank(s, steps, predict(t, kas_tune_launch(p, i)).seconds);
         }
         kas_program_free(p);
     }
     return KAS_OK;
 }
 
-/* ---- versions -------------------------------------------------------------------------------- */
-
-/* Appends the texts of the launches that are searched and have a version v. */
-static void put_texts(const tuner *t, int v, kas_buf *out)
-{
-    const kas_program *p = t->version[v];
-    kas_buf_printf(out, "#undef KAS_DTYPE\n#define KAS_DTYPE %d\n\n", p->dtype);
-    for (int i = 0; i < t->out->launches; i++)
-        if (t->search[i].open && t->search[i].trial[v].steps)
-            kas_buf_add(out, p->source + launch_of(p, i)->text, launch_of(p, i)->text_size);
-}
-
-static kas_status build_version(tuner *t, int v)
-{
-    char prefix[16];
-    kas_schedule_file *file;
-    snprintf(prefix, sizeof prefix, "t%d", v);
-    kas_status status = make_file(t, v, &file);
-    if (status == KAS_OK)
-        status = build(t, prefix, 0, false, file, &t->version[v]);
-    free_file(file);
-    return status;
-}
-
-/* Compiles all versions in one text. */
-static kas_status compile(tuner *t, const char *cache_dir)
-{
-    kas_buf text = {0};
-    char path[4096];
-    kas_compiler *compiler = NULL;
-    kas_status status = KAS_OK;
-    for (int v = 0; v < VERSIONS; v++) {
-        if (v > 0)
-            KAS_TRY_GOTO(build_version(t, v), done);
-        put_texts(t, v, &text);
-    }
-    KAS_TRY_GOTO(kas_buf_status(&text), done);
-    KAS_TRY_GOTO(kas_compiler_open(kas_device_get_info(t->device)->arch, cache_dir, &compiler),
-                 done);
-    KAS_TRY_GOTO(kas_compile(compiler, kas_buf_text(&text), path, NULL), done);
-    status = kas_module_load(t->device, path, &t->module);
-done:
-    kas_compiler_close(compiler);
-    kas_buf_free(&text);
-    return status;
-}
-
 /* ---- timing ---------------------------------------------------------------------------------- */
 
-static kas_tune_version version_of(const tuner *t, int v, int i)
+static kas_tune_version version_of(const kas_tuner *t, int v, int i)
 {
-    return (kas_tune_version){t->module, launch_of(t->version[v], i)};
+    return (kas_tune_version){t->search[i].trial[v].module, kas_tune_launch(t->version[v], i)};
 }
 
 /* Times version v of a launch beside the default. A time below the floor counts for nothing, and a
  * warning says so, once for a launch: *sound is then false. */
-static kas_status time_beside(const tuner *t, int v, int i, bool cold, int rounds,
+static kas_status time_beside(const kas_tuner *t, int v, int i, bool cold, int rounds,
                               kas_tune_ratio *out, bool *sound)
 {
-    search *s = &t->search[i];
+    kas_tune_search *s = &t->search[i];
     const kas_tune_version version[2] = {version_of(t, 0, i), version_of(t, v, i)};
     const double floor = t->out->launch[i].floor;
     const int repeats = cold ? 0 : (int)fmin(MOST_REPEATS, 1 + long_enough / s->trial[0].predicted);
@@ -289,10 +156,10 @@ static kas_status time_beside(const tuner *t, int v, int i, bool cold, int round
 }
 
 /* Returns the version of a launch that is predicted to be fastest. */
-static int predicted_best(const search *s)
+static int predicted_best(const kas_tune_search *s)
 {
     int best = 0;
-    for (int v = 1; v < VERSIONS; v++)
+    for (int v = 1; v < KAS_TUNE_VERSIONS; v++)
         if (s->trial[v].steps && s->trial[v].predicted < s->trial[best].predicted)
             best = v;
     return best;
@@ -300,9 +167,9 @@ static int predicted_best(const search *s)
 
 /* Finds the fastest version of a launch. Where all schedules that were drawn are the default, that is
  * timed beside itself. */
-static kas_status time_versions(tuner *t, int i)
+static kas_status time_versions(kas_tuner *t, int i)
 {
-    search *s = &t->search[i];
+    kas_tune_search *s = &t->search[i];
     const int predicted = predicted_best(s);
     kas_tune_ratio alone;
     bool unused;
@@ -310,11 +177,13 @@ static kas_status time_versions(tuner *t, int i)
         KAS_TRY(time_beside(t, 0, i, false, FIRST_ROUNDS, &alone, &unused));
         t->out->launch[i].seconds = alone.seconds[0];
     }
-    for (int v = 1; v < VERSIONS; v++) {
+    for (int v = 1; v < KAS_TUNE_VERSIONS; v++) {
         kas_tune_ratio r;
         bool sound;
         if (!s->trial[v].steps)
             continue;
+        kas_tune_tell(t->options, "%s (launch %d of %d) is timed, schedule %d of %d",
+                      t->out->launch[i].name, i + 1, t->out->launches, v, KAS_TUNE_VERSIONS - 1);
         KAS_TRY(time_beside(t, v, i, false, FIRST_ROUNDS, &r, &sound));
         t->out->launch[i].tried++;
         t->out->launch[i].seconds = r.seconds[0];
@@ -329,15 +198,16 @@ static kas_status time_versions(tuner *t, int i)
 }
 
 /* Times the fastest version of a launch again, and keeps it where it is better for certain. */
-static kas_status confirm(tuner *t, int i)
+static kas_status confirm(kas_tuner *t, int i)
 {
-    const search *s = &t->search[i];
+    const kas_tune_search *s = &t->search[i];
     kas_tuned_launch *launch = &t->out->launch[i];
     kas_tune_ratio warm, cold;
     bool sound, sound_cold;
-    launch->ratio = launch->ratio_low = launch->ratio_high = 1;
     if (s->best == 0 || s->ratio >= worth)
         return KAS_OK;
+    kas_tune_tell(t->options, "%s (launch %d of %d) is timed, its best schedule once more",
+                  launch->name, i + 1, t->out->launches);
     KAS_TRY(time_beside(t, s->best, i, false, SECOND_ROUNDS, &warm, &sound));
     KAS_TRY(time_beside(t, s->best, i, true, SECOND_ROUNDS, &cold, &sound_cold));
     launch->kept = sound && sound_cold && warm.high < 1 && cold.low < 1;
@@ -354,7 +224,7 @@ static kas_status confirm(tuner *t, int i)
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 /* Writes the head of schedule files, and finds who computes the maps. */
-static kas_status find_maps(tuner *t, const char *cache_dir)
+static kas_status find_maps(kas_tuner *t, const char *cache_dir)
 {
     kas_buf text = {0};
     const kas_program *p = t->programs->program[t->p];
@@ -375,27 +245,27 @@ static kas_status find_maps(tuner *t, const char *cache_dir)
 }
 
 /* Returns the first launch with the record of launch i. */
-static int first_like(const tuner *t, int i)
+static int first_like(const kas_tuner *t, int i)
 {
     const kas_program *p = t->version[0];
     int first = 0;
     while (!t->out->launch[first].name[0] ||
-           strcmp(launch_of(p, first)->record, launch_of(p, i)->record) != 0)
+           strcmp(kas_tune_launch(p, first)->record, kas_tune_launch(p, i)->record) != 0)
         first++;
     return first;
 }
 
 /* Looks up what is known of a launch. */
-static kas_status find_known(tuner *t, int i)
+static kas_status find_known(kas_tuner *t, int i)
 {
-    search *s = &t->search[i];
+    kas_tune_search *s = &t->search[i];
     kas_tuned_launch *launch = &t->out->launch[i];
     char *steps = NULL;
-    KAS_TRY(kas_tune_find(t->options, launch_of(t->version[0], i)->record, t->options->trials,
+    KAS_TRY(kas_tune_find(t->options, kas_tune_launch(t->version[0], i)->record, t->options->trials,
                           launch, &steps));
     s->open = !launch->known;
     s->ratio = 1;
-    s->trial[s->open ? 1 : 0] = (trial){steps, INFINITY};
+    s->trial[s->open ? 1 : 0] = (kas_trial){.steps = steps, .predicted = INFINITY};
     s->ranked = s->open && steps ? 2 : 1;
     if (s->open)
         s->trial[0].steps = steps_of(t->version[0], launch->name);
@@ -405,9 +275,9 @@ static kas_status find_known(tuner *t, int i)
 /* Builds the default, and looks up what is known of its launches. A kernel that writes Y and never
  * runs, because every layer has an epilogue, is passed over. Launches with equal texts have one
  * record: the first of them stands for all. */
-static kas_status open_search(tuner *t, bool *any)
+static kas_status open_search(kas_tuner *t, bool *any)
 {
-    KAS_TRY(build(t, "t0", 0, false, NULL, &t->version[0]));
+    KAS_TRY(kas_tune_build(t, "t0", 0, false, NULL, &t->version[0]));
     const kas_program *p = t->version[0];
     t->out->launches = p->forwards + p->backwards + p->epilogues;
     t->out->launch = calloc((size_t)t->out->launches + 1, sizeof *t->out->launch);
@@ -415,9 +285,9 @@ static kas_status open_search(tuner *t, bool *any)
     if (!t->out->launch || !t->search)
         return no_memory();
     for (int i = 0; i < t->out->launches; i++) {
-        search *s = &t->search[i];
+        kas_tune_search *s = &t->search[i];
         kas_tuned_launch *launch = &t->out->launch[i];
-        if (launch_of(p, i)->kind != KAS_OPERATION_LAUNCH ||
+        if (kas_tune_launch(p, i)->kind != KAS_OPERATION_LAUNCH ||
             (p->epilogues > 0 && i == p->written_by))
             continue;
         snprintf(launch->name, sizeof launch->name, "%s", name_of(p, i));
@@ -425,37 +295,39 @@ static kas_status open_search(tuner *t, bool *any)
         if (s->like != i)
             continue;
         KAS_TRY(find_known(t, i));
-        s->trial[0].predicted = predict(t, launch_of(p, i)).seconds;
-        launch->floor = floor_of(t, launch_of(p, i));
+        s->trial[0].predicted = predict(t, kas_tune_launch(p, i)).seconds;
+        launch->floor = floor_of(t, kas_tune_launch(p, i));
         launch->choice = 1;
+        if (s->open)
+            launch->ratio = launch->ratio_low = launch->ratio_high = 1;
         *any |= s->open;
     }
     return KAS_OK;
 }
 
-static kas_status run_search(tuner *t, const char *cache_dir)
+static kas_status run_search(kas_tuner *t, const char *cache_dir)
 {
     KAS_TRY(rank_trials(t));
-    KAS_TRY(compile(t, cache_dir));
+    KAS_TRY(kas_tune_compile(t, cache_dir));
     KAS_TRY(kas_tune_stand_make(t->device, t->machine, t->version[0], t->options->seed, &t->stand));
     if (t->options->begin)
         t->options->begin(t->options->quiet);
     for (int i = 0; i < t->out->launches; i++) {
-        const search *s = &t->search[i];
+        const kas_tune_search *s = &t->search[i];
         kas_tuned_launch *launch = &t->out->launch[i];
         if (!s->open)
             continue;
         KAS_TRY(time_versions(t, i));
         KAS_TRY(confirm(t, i));
-        KAS_TRY(kas_tune_keep(t->options, launch_of(t->version[0], i)->record, t->options->trials,
-                              kas_buf_text(&t->head), launch,
+        KAS_TRY(kas_tune_keep(t->options, kas_tune_launch(t->version[0], i)->record,
+                              t->options->trials, kas_buf_text(&t->head), launch,
                               launch->kept ? s->trial[s->best].steps : NULL));
     }
     return KAS_OK;
 }
 
 /* Gives launches what was found for the first one with the same record. */
-static void share_results(tuner *t)
+static void share_results(kas_tuner *t)
 {
     for (int i = 0; i < t->out->launches; i++) {
         kas_tuned_launch *launch = &t->out->launch[i];
@@ -469,12 +341,12 @@ static void share_results(tuner *t)
 }
 
 /* Epilogues are no part of the file: `check --schedule` has none. */
-static kas_status make_result(tuner *t)
+static kas_status make_result(kas_tuner *t)
 {
     kas_buf file = {0};
     kas_buf_puts(&file, kas_buf_text(&t->plain->text));
     for (int i = 0; i < t->version[0]->forwards + t->version[0]->backwards; i++) {
-        const search *s = &t->search[t->search[i].like];
+        const kas_tune_search *s = &t->search[t->search[i].like];
         const kas_tuned_launch *launch = &t->out->launch[i];
         if (launch->kept)
             kas_buf_printf(&file, "kernel %s\n%s", launch->name, s->trial[s->best].steps);
@@ -486,18 +358,22 @@ static kas_status make_result(tuner *t)
     return status;
 }
 
-static void free_tuner(tuner *t)
+static void free_tuner(kas_tuner *t)
 {
     if (t->stand.device)
         kas_tune_stand_free(&t->stand);
     for (int i = 0; t->search && i < t->out->launches; i++)
-        for (int v = 0; v < VERSIONS; v++)
+        for (int v = 0; v < KAS_TUNE_VERSIONS; v++)
             free(t->search[i].trial[v].steps);
-    kas_module_free(t->module);
-    for (int v = 0; v < VERSIONS; v++)
+    for (int k = 0; k < t->modules; k++)
+        kas_module_free(t->module[k]);
+    free(t->module);
+    for (int v = 0; v < KAS_TUNE_VERSIONS; v++)
         kas_program_free(t->version[v]);
     kas_buf_free(&t->head);
-    free_file(t->plain);
+    if (t->plain)
+        kas_schedule_file_free(t->plain);
+    free(t->plain);
     free(t->search);
 }
 
@@ -505,12 +381,12 @@ kas_status kas_tune(kas_device *device, const kas_machine *machine, const char *
                     const kas_programs *programs, int p, const kas_tune_options *options,
                     kas_tuned *out)
 {
-    tuner t = {.device = device,
-               .machine = machine,
-               .programs = programs,
-               .p = p,
-               .options = options,
-               .out = out};
+    kas_tuner t = {.device = device,
+                   .machine = machine,
+                   .programs = programs,
+                   .p = p,
+                   .options = options,
+                   .out = out};
     bool any = false;
     *out = (kas_tuned){0};
     kas_status status = find_maps(&t, cache_dir);

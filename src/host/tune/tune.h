@@ -39,6 +39,9 @@ typedef struct kas_tune_options {
     kas_buf *made;              /* gets the names of the records that are made; NULL: nobody asks */
     void (*begin)(void *quiet); /* called before anything is timed, as in kas_device_set_quiet */
     void *quiet;
+    /* Is told what is being done, several times a second or every few seconds; NULL */
+    void (*progress)(void *context, const char *what);
+    void *progress_context;
 } kas_tune_options;
 
 /* What became of a launch. Seconds and ratio (tuned by default) are those of the second timing,

@@ -3,9 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "host/cli/net_options.h"
+#include "host/core/clock.h"
 #include "host/core/file/files.h"
+#include "host/core/log.h"
 #include "host/model/model.h"
 #include "host/report/line.h"
 #include "host/report/table.h"
@@ -21,6 +24,8 @@ typedef struct tune_command {
     const char *path, *device, *output, *layer;
     int batch, precision;
     bool inference;
+    double reported;    /* when progress was shown last */
+    const char *tuning; /* the layer */
 } tune_command;
 
 enum { KEY_LAYER = 0x200, KEY_TRIALS, KEY_INFERENCE, KEY_PRECISION, KEY_AGAIN };
@@ -91,6 +96,27 @@ static const char doc[] =
     "\vThe ratio is the tuned time by the default's, below 1 is faster, with its 10th and 90th "
     "percentile over the turns of the second timing. On the CPU, --threads 1 times in processor "
     "time, which other work on the machine disturbs least.";
+
+/* ---- progress -------------------------------------------------------------------------------- */
+
+/* On a terminal a line that is overwritten, elsewhere a line a minute. */
+static void on_progress(void *context, const char *what)
+{
+    tune_command *o = context;
+    const bool terminal = isatty(STDERR_FILENO);
+    const double time = kas_monotonic();
+    if (o->common.quiet || (!terminal && time - o->reported < 60))
+        return;
+    o->reported = time;
+    fprintf(stderr, terminal ? "\r\033[K%s: %s" : "%s: %s\n", o->tuning, what);
+    fflush(stderr);
+}
+
+static void wipe_progress(const tune_command *o)
+{
+    if (!o->common.quiet && isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr);
+}
 
 /* ---- results --------------------------------------------------------------------------------- */
 
@@ -225,13 +251,35 @@ static kas_status tune_one(const tune_command *o, const session *s, const kas_ma
                            int p)
 {
     kas_tuned tuned;
-    const char *layer = o->layer ? o->layer : s->targets[kas_programs_target(&s->programs, p)].name;
-    KAS_TRY(kas_tune(s->device, machine, NULL, &s->programs, p, &o->tune, &tuned));
-    kas_status status = (o->common.json ? print_json : print_text)(&tuned, layer);
+    kas_status status = kas_tune(s->device, machine, NULL, &s->programs, p, &o->tune, &tuned);
+    wipe_progress(o);
+    KAS_TRY(status);
+    status = (o->common.json ? print_json : print_text)(&tuned, o->tuning);
     if (status == KAS_OK && o->output)
         status = kas_file_write_atomic(o->output, tuned.file, strlen(tuned.file));
     kas_tuned_free(&tuned);
     return status;
+}
+
+/* Tunes all programs. One that fails is warned of, and the others are tuned, unless the machine or the
+ * device is at fault. */
+static kas_status tune_all(tune_command *o, const session *s, const kas_machine *machine, int first,
+                           int last)
+{
+    int failures = 0;
+    for (int p = first; p < last; p++) {
+        o->tuning = o->layer ? o->layer : s->targets[kas_programs_target(&s->programs, p)].name;
+        const kas_status status = tune_one(o, s, machine, p);
+        if (status == KAS_OK)
+            continue;
+        if (last - first == 1 || status == KAS_DEVICE_LOST || status == KAS_MACHINE)
+            return status;
+        kas_warn("%s: %s", o->tuning, kas_error());
+        failures++;
+    }
+    return failures == 0
+               ? KAS_OK
+               : kas_fail(KAS_FAILURE, "%d of %d kernels were not tuned", failures, last - first);
 }
 
 static kas_status tune(tune_command *o, session *s)
@@ -243,9 +291,10 @@ static kas_status tune(tune_command *o, session *s)
     KAS_TRY(kas_machine_of(kas_device_get_info(s->device), &machine));
     if (o->output)
         KAS_TRY(kas_file_check_writable(o->output));
-    for (int p = first; p < last; p++)
-        KAS_TRY(tune_one(o, s, &machine, p));
-    return KAS_OK;
+    o->tune.progress = on_progress;
+    o->tune.progress_context = o;
+    o->reported = kas_monotonic();
+    return tune_all(o, s, &machine, first, last);
 }
 
 static kas_status run(int argc, char **argv)
