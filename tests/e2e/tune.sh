@@ -28,7 +28,7 @@ launches
 [ "$(wc -l <"$dir/json")" = 2 ] || fail "not a line for each generated launch: $(cat "$dir/json")"
 [ "$(values known)" = "false false " ] || fail "something is known from the start"
 [ "$(grep -c '"kept": *true' "$dir/json")" = "$(grep -c '^kernel ' "$dir/s.txt")" ] || fail "other schedules in the file than were kept"
-[ "$(sed -n '1,3p' "$dir/s.txt" | tr '\n' ' ')" = 'layer layer2.0.conv1 device cpu batch 2 ' ] || fail "the file's head"
+[ "$(sed -n '1,5p' "$dir/s.txt" | tr '\n' ' ')" = 'layer layer2.0.conv1 device cpu batch 2 phase training precision fp32 ' ] || fail "the file's head"
 expect 0 ' ok, bits ' "$kas" check kernels/canvas_kernel_b.json --net resnet20 --input 3x8x8 --device cpu --directions 0 --schedule "$dir/s.txt"
 echo "ok: tune, check --schedule"
 
@@ -75,7 +75,7 @@ used ', [1-9][0-9]* launches with tuned schedules'
 maps_by loops
 train '' --tuned
 used ', and 6 passes of maps are loops'
-sed -n 1,3p "$dir/s.txt" >"$dir/loops.txt"
+sed -n 1,5p "$dir/s.txt" >"$dir/loops.txt"
 printf 'map %s loops\n' '1 forward' '4 forward' '4 weights' '4 data' '1 weights' '1 data' >>"$dir/loops.txt"
 expect 0 ' ok, bits other than (sums have another order) by the default' "$kas" check kernels/canvas_kernel_b.json --net resnet20 --input 3x8x8 --device cpu --directions 0 --schedule "$dir/loops.txt"
 sed 's/map 4/map 3/' "$dir/loops.txt" >"$dir/wrong.txt"
@@ -119,6 +119,18 @@ END
 "$kas" tune "$dir/two.json" "${net[@]}" --batch 2 --inference --trials 1 --json --again | grep '"map"' >"$dir/json"
 [ "$(values known)" = "false true " ] || fail "not tuned once by one command: $(cat "$dir/json")"
 echo "ok: one search for each record; more trials"
+
+# Files of other phases and precisions, with all launches that are shown: a check is that of the file's head.
+check() { "$kas" check kernels/squeeze_excite.json --net resnet20 --input 3x8x8 --device cpu --directions 0 --schedule "$@"; }
+for more in '--inference' '--precision bf16' '--inference --precision fp16' '--precision tf32'; do
+    "$kas" show kernels/squeeze_excite.json "${net[@]:0:4}" --layer layer2.0.conv2 --schedule cpu --batch 2 $more >"$dir/shown.txt"
+    expect 0 ' ok, bits as by the default schedules' check "$dir/shown.txt"
+done
+expect 2 '--precision bf16: '"$dir/shown.txt"' is for tf32' check "$dir/shown.txt" --precision bf16
+"$kas" tune kernels/squeeze_excite.json "${net[@]}" --layer layer2.0.conv2 --batch 2 --trials 20 --inference -o "$dir/x.txt" >/dev/null
+grep -q '^phase inference' "$dir/x.txt" || fail "the file's phase: $(cat "$dir/x.txt")"
+expect 0 ' ok, bits ' check "$dir/x.txt"
+echo "ok: schedules of inference and other precisions"
 
 # A schedule, or a default one, that does not compile costs itself alone; a layer that fails does not keep others from being tuned.
 cat >"$dir/cc" <<END

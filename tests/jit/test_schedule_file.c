@@ -47,9 +47,31 @@ static void test_head(void **state)
     refuses("batch 2\nbatch 2\n", "s:2: found \"batch\"; it stands above already");
     refuses("batch 65537\n", "s:1: found \"65537\"; at most 65536 images");
     refuses("batch 0\n", "a number from 1");
-    refuses("device gpu\n", "cpu or cuda is expected");
+    refuses("device gpu\n", "cuda or cpu is expected");
     refuses("layer l l\n", "one word are expected");
-    refuses("colour red\n", "layer, device, batch, map or kernel is expected");
+    refuses("colour red\n", "layer, device, batch, phase, precision, map or kernel");
+}
+
+static void test_phase_and_precision(void **state)
+{
+    (void)state;
+    char text[256];
+    kas_buf out = {0};
+    takes(head);
+    assert_true(!file.inference && file.dtype == KAS_F32 && !file.tf32);
+    kas_schedule_file_put_head("l", true, 3, true, KAS_BF16, false, &out);
+    takes(kas_buf_text(&out));
+    assert_true(file.inference && file.cpu && file.batch == 3);
+    assert_true(file.dtype == KAS_BF16 && !file.tf32);
+    kas_buf_clear(&out);
+    kas_schedule_file_put_head("l", false, 3, false, KAS_F32, true, &out);
+    takes(kas_buf_text(&out));
+    assert_true(!file.inference && file.dtype == KAS_F32 && file.tf32);
+    kas_buf_free(&out);
+    snprintf(text, sizeof text, "%sphase sleep\n", head);
+    refuses(text, "s:4: found \"sleep\"; training or inference is expected");
+    snprintf(text, sizeof text, "%sprecision fp64\n", head);
+    refuses(text, "s:4: found \"fp64\"; fp32, tf32, bf16 or fp16 is expected");
 }
 
 static void test_lines(void **state)
@@ -86,7 +108,8 @@ static void test_nul(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_head), cmocka_unit_test(test_lines),
-                                       cmocka_unit_test(test_nul)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_head),
+                                       cmocka_unit_test(test_phase_and_precision),
+                                       cmocka_unit_test(test_lines), cmocka_unit_test(test_nul)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

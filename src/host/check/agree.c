@@ -18,7 +18,7 @@ typedef struct rounding {
 
 static double tolerance_of(const kas_agree_setup *b, int tensor)
 {
-    return kas_agree_tolerance(b->program->dtype, tensor != KAS_GAP_Y);
+    return kas_agree_tolerance(b->judged_as, tensor != KAS_GAP_Y);
 }
 
 /* Draws KAS_AGREE_SAMPLES roundings from number `first` on, and adds what they move to r. */
@@ -60,7 +60,7 @@ static bool within_tolerance(const kas_agree_setup *b, const kas_gap *gap, int t
 static kas_agree_verdict judge_all(const kas_agree_setup *b, const kas_gap *gap, int tensors,
                                    const struct rounding *moved, double *rounding)
 {
-    const double margin = b->program->dtype == KAS_F32 ? KAS_AGREE_MARGIN : KAS_AGREE_MARGIN_16_BIT;
+    const double margin = b->judged_as == KAS_F32 ? KAS_AGREE_MARGIN : KAS_AGREE_MARGIN_16_BIT;
     kas_agree_verdict worst = KAS_AGREE_OK;
     *rounding = 0;
     for (int i = 0; i < tensors; i++) {
@@ -194,8 +194,7 @@ static kas_status run_one(kas_device *device, const kas_kernel *kernel, const ka
                           kas_agreement *r)
 {
     kas_agree_setup b;
-    kas_status status =
-        kas_agree_setup_open(&b, device, kernel, program, module, o->pitch_more, gain);
+    kas_status status = kas_agree_setup_open(&b, device, kernel, program, module, o, gain);
     if (status == KAS_OK)
         status = compare_all(&b, o, r);
     if (status == KAS_OK) {
@@ -231,7 +230,8 @@ static kas_status build_programs(const kas_kernel *kernel, const kas_target *tar
             .batch = o->batch,
             .training = !o->inference,
             .dtype = o->dtype,
-            .gained = kas_agree_gain(o, i) != 1,
+            .tf32 = o->tf32,
+            .gained = o->gained || kas_agree_gain(o, i) != 1,
             .linear_policy = o->linear_policy,
             .piece_bytes = piece_bytes(o, &target[i]),
             .x_pitch = kas_pitch_of(o->dtype, (int)target[i].c_in) + o->pitch_more,

@@ -88,6 +88,9 @@ typedef struct kas_agree_options {
     bool whole;     /* x holds whole numbers, so that operands tie and hit kinks exactly */
     int pitch_more; /* elements by which the pitch of x and y exceeds kas_pitch_of */
     kas_dtype dtype;
+    bool tf32; /* KAS_F32: convolutions may round their factors, and tolerances are float16's */
+    bool inference; /* the forward pass alone: gradients count as equal */
+    bool gained;    /* the program takes a gain though it is 1 */
     kas_linear_policy linear_policy;
     bool inference;    /* the programs that compute Y alone, of which kernels may be others */
     const float *gain; /* [count] factors of the outputs; NULL: 1 */

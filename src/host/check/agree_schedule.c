@@ -7,40 +7,60 @@
 #include "host/core/log.h"
 #include "host/reference/kernel/reference.h"
 
+const char *const kas_schedule_bits_names[] = {
+    [KAS_BITS_SAME] = "as",
+    [KAS_BITS_OTHER_SUMS] = "other than (sums have another order)",
+    [KAS_BITS_CONTRACTED] = "other than (a GPU's compiler contracts products and sums)",
+    [KAS_BITS_WRONG] = "other than (though sums have the same order)"};
+
+/* A kernel at one target. */
+typedef struct scheduled {
+    kas_device *device;
+    const kas_kernel *kernel;
+    const kas_target *target;
+    const kas_binding *binding;
+    kas_agree_options options;
+} scheduled;
+
 /* Finds whether a schedule of the file adds up in another order than the default one. */
-static kas_status find_order(const kas_kernel *kernel, const kas_target *target,
-                             const kas_binding *binding, const kas_agree_options *o, bool *other)
+static kas_status find_order(const scheduled *s, bool *other)
 {
+    const kas_agree_options *o = &s->options;
     const kas_program_options options = {.batch = o->batch,
-                                         .training = true,
+                                         .training = !o->inference,
                                          .dtype = o->dtype,
-                                         .gained = kas_agree_gain(o, 0) != 1,
+                                         .tf32 = o->tf32,
+                                         .gained = o->gained || kas_agree_gain(o, 0) != 1,
                                          .linear_policy = o->linear_policy,
                                          .unwritten = true,
                                          .prefix = "k0",
                                          .schedule_file = o->schedule_file};
     kas_program *program;
-    KAS_TRY(kas_program_build(kernel, target, binding, &options, &program));
+    KAS_TRY(kas_program_build(s->kernel, s->target, s->binding, &options, &program));
     *other = program->other_sums;
     kas_program_free(program);
     return KAS_OK;
 }
 
+static kas_status agree(const scheduled *s, kas_compiler *compiler, const kas_agree_options *o,
+                        kas_agreement *result)
+{
+    return kas_agree(s->device, compiler, s->kernel, s->target, s->binding, 1, o, result);
+}
+
 /* Compares the bits that a file's schedules give with those of the default ones. */
-static kas_status compare_bits(kas_device *device, kas_compiler *compiler, const kas_kernel *kernel,
-                               const kas_target *target, const kas_binding *binding,
-                               const kas_agree_options *options, bool *same)
+static kas_status compare_bits(const scheduled *s, kas_compiler *compiler, bool *same)
 {
     kas_agreement own, usual;
-    kas_agree_options o = *options;
+    kas_agree_options o = s->options;
     kas_schedule_file *none = calloc(1, sizeof *none); /* prescribes nothing */
     if (!none)
         return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was checked");
     o.directions = 0; /* the reference was checked */
-    kas_status status = kas_agree(device, compiler, kernel, target, binding, 1, &o, &own);
+    kas_status status = agree(s, compiler, &o, &own);
     o.schedule_file = none;
     if (status == KAS_OK)
-        status = kas_agree(device, compiler, kernel, target, binding, 1, &o, &usual);
+        status = agree(s, compiler, &o, &usual);
     free(none);
     if (status == KAS_OK)
         *same = own.digest == usual.digest;
@@ -48,13 +68,13 @@ static kas_status compare_bits(kas_device *device, kas_compiler *compiler, const
 }
 
 /* Says how long a check of many images will take, by the time that the reference takes for one. */
-static kas_status tell_time(const kas_kernel *kernel, const kas_target *target,
-                            const kas_binding *binding, const kas_agree_options *o)
+static kas_status tell_time(const scheduled *s)
 {
     enum { LONG = 10, PASSES = 20 /* forward passes that three checks take about as long as */ };
+    const kas_agree_options *o = &s->options;
     double unused;
     const double began = kas_monotonic();
-    KAS_TRY(kas_reference_output_deviation(kernel, target, binding, 1, o->seed, &unused));
+    KAS_TRY(kas_reference_output_deviation(s->kernel, s->target, s->binding, 1, o->seed, &unused));
     const double seconds = (kas_monotonic() - began) * PASSES * o->batch;
     if (seconds > LONG)
         kas_info("the float64 reference takes about %.0f s for the %d images of %s", seconds,
@@ -62,24 +82,42 @@ static kas_status tell_time(const kas_kernel *kernel, const kas_target *target,
     return KAS_OK;
 }
 
-kas_status kas_agree_schedule(kas_device *device, kas_compiler *compiler, const kas_kernel *kernel,
-                              const kas_target *target, const kas_binding *binding,
+/* The options of the program that the file is for, as the tuner builds it. */
+static kas_agree_options options_of(const kas_agree_options *options,
+                                    const kas_replacement *replacement)
+{
+    const kas_schedule_file *file = options->schedule_file;
+    kas_agree_options o = *options;
+    o.batch = file->batch;
+    o.dtype = file->dtype;
+    o.tf32 = file->tf32;
+    o.inference = file->inference;
+    o.gained = kas_replacement_scales(replacement);
+    o.linear_policy = file->cpu ? KAS_LINEAR_CPU : KAS_LINEAR_GPU;
+    return o;
+}
+
+kas_status kas_agree_schedule(kas_device *device, kas_compiler *compiler,
+                              const kas_replacement *replacement, int t,
                               const kas_agree_options *options, kas_agreement *result,
                               kas_schedule_bits *bits)
 {
     const bool cpu = strcmp(kas_compiler_arch(compiler), "cpu") == 0;
-    kas_agree_options o = *options;
+    const float gain = kas_replacement_gain(replacement, t);
+    scheduled s = {.device = device,
+                   .kernel = kas_replacement_kernel(replacement, t),
+                   .target = &replacement->target[t],
+                   .binding = &replacement->solution.binding[t],
+                   .options = options_of(options, replacement)};
     kas_compiler *apart = NULL;
     bool other_sums = false, same = false;
-    o.batch = options->schedule_file->batch;
-    o.linear_policy = options->schedule_file->cpu ? KAS_LINEAR_CPU : KAS_LINEAR_GPU;
-    KAS_TRY(tell_time(kernel, target, binding, &o));
-    KAS_TRY(find_order(kernel, target, binding, &o, &other_sums));
-    KAS_TRY(kas_agree(device, compiler, kernel, target, binding, 1, &o, result));
+    s.options.gain = &gain;
+    KAS_TRY(tell_time(&s));
+    KAS_TRY(find_order(&s, &other_sums));
+    KAS_TRY(agree(&s, compiler, &s.options, result));
     if (cpu)
         KAS_TRY(kas_compiler_open("cpu+apart", NULL, &apart));
-    const kas_status status =
-        compare_bits(device, cpu ? apart : compiler, kernel, target, binding, &o, &same);
+    const kas_status status = compare_bits(&s, cpu ? apart : compiler, &same);
     kas_compiler_close(apart);
     *bits = same         ? KAS_BITS_SAME
             : other_sums ? KAS_BITS_OTHER_SUMS

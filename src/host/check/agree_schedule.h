@@ -7,6 +7,7 @@
 #define KAS_CHECK_AGREE_SCHEDULE_H
 
 #include "host/check/agree.h"
+#include "host/space/solve/replacement.h"
 #include "jit/schedule/schedule_file.h"
 
 typedef enum kas_schedule_bits {
@@ -15,11 +16,13 @@ typedef enum kas_schedule_bits {
     KAS_BITS_CONTRACTED, /* other bits on a GPU, whose compiler may be the cause */
     KAS_BITS_WRONG       /* other bits though all sums have the default's order: an error of ours */
 } kas_schedule_bits;
+extern const char *const kas_schedule_bits_names[]; /* between "bits" and "by the default" */
 
-/* Checks a kernel at one target. options->schedule_file is the file; batch and device of the file
- * are used in place of those of the options. With KAS_BITS_WRONG the verdict is failed. */
-kas_status kas_agree_schedule(kas_device *device, kas_compiler *compiler, const kas_kernel *kernel,
-                              const kas_target *target, const kas_binding *binding,
+/* Checks the kernel at target number t. options->schedule_file is the file; its batch, device, phase and
+ * precision are used in place of those of the options. With KAS_BITS_WRONG the verdict is
+ * failed. */
+kas_status kas_agree_schedule(kas_device *device, kas_compiler *compiler,
+                              const kas_replacement *replacement, int t,
                               const kas_agree_options *options, kas_agreement *result,
                               kas_schedule_bits *bits);
 

@@ -103,13 +103,16 @@ static kas_status make_device_side(kas_agree_setup *b, kas_module *module)
 }
 
 kas_status kas_agree_setup_open(kas_agree_setup *b, kas_device *device, const kas_kernel *kernel,
-                                const kas_program *program, kas_module *module, int pitch_more,
-                                float gain)
+                                const kas_program *program, kas_module *module,
+                                const kas_agree_options *options, float gain)
 {
-    *b = (kas_agree_setup){
-        .device = device, .program = program, .target = &program->target, .gain = gain};
-    b->x_pitch = kas_pitch_of(program->dtype, (int)program->target.c_in) + pitch_more;
-    b->y_pitch = kas_pitch_of(program->dtype, (int)program->target.c_out) + pitch_more;
+    *b = (kas_agree_setup){.device = device,
+                           .program = program,
+                           .target = &program->target,
+                           .gain = gain,
+                           .judged_as = options->tf32 ? KAS_F16 : program->dtype};
+    b->x_pitch = kas_pitch_of(program->dtype, (int)program->target.c_in) + options->pitch_more;
+    b->y_pitch = kas_pitch_of(program->dtype, (int)program->target.c_out) + options->pitch_more;
     KAS_TRY(make_reference(b, kernel));
     kas_reference_set_gain(b->reference, (double)gain);
     return make_device_side(b, module);
@@ -350,7 +353,7 @@ static kas_gap gap_of(const double *ours, const double *wanted, size_t count)
 
 kas_status kas_agree_setup_rounding(kas_agree_setup *b, uint64_t seed, kas_gap *gap)
 {
-    kas_reference_round(b->reference, kas_agree_bits(b->program->dtype), seed);
+    kas_reference_round(b->reference, kas_agree_bits(b->judged_as), seed);
     const kas_status status = evaluate(b, &b->rounded);
     kas_reference_round(b->reference, 0, 0);
     KAS_TRY(status);

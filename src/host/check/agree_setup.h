@@ -17,6 +17,7 @@ typedef struct kas_agree_setup {
     const kas_target *target;
     int x_pitch, y_pitch;
     float gain;
+    kas_dtype judged_as; /* whose tolerances are used */
     kas_loaded *loaded;
     kas_plan *plan;
     void **memory;
@@ -49,8 +50,8 @@ enum { KAS_GAP_Y, KAS_GAP_DX, KAS_GAP_WEIGHTS };
 
 /* Opens a set-up. Call kas_agree_setup_free also after a failure. */
 kas_status kas_agree_setup_open(kas_agree_setup *b, kas_device *device, const kas_kernel *kernel,
-                                const kas_program *program, kas_module *module, int pitch_more,
-                                float gain);
+                                const kas_program *program, kas_module *module,
+                                const kas_agree_options *options, float gain);
 void kas_agree_setup_free(kas_agree_setup *b);
 
 /* Draws new inputs and runs both sides on them. Everything that the device writes is full of NaN
@@ -58,7 +59,7 @@ void kas_agree_setup_free(kas_agree_setup *b);
 kas_status kas_agree_setup_run(kas_agree_setup *b, const kas_agree_options *options, int turn,
                                bool with_nan);
 /* Compares the device with the reference at the last inputs. `gap` is [KAS_GAP_WEIGHTS +
- * weights]. */
+ * weights], zeroed; of a program without gradients theirs stay so, which is no gap. */
 kas_status kas_agree_setup_gaps(kas_agree_setup *b, kas_gap *gap);
 /* Compares the reference, its values rounded at random to the program's dtype, with itself. */
 kas_status kas_agree_setup_rounding(kas_agree_setup *b, uint64_t seed, kas_gap *gap);

@@ -228,9 +228,9 @@ static kas_status find_maps(kas_tuner *t, const char *cache_dir)
 {
     kas_buf text = {0};
     const kas_program *p = t->programs->program[t->p];
-    kas_buf_printf(&t->head, "layer %s\ndevice %s\nbatch %d\n", p->target.name,
-                   kas_device_get_info(t->device)->kind == KAS_DEVICE_CPU ? "cpu" : "cuda",
-                   p->batch / p->pieces);
+    kas_schedule_file_put_head(
+        p->target.name, kas_device_get_info(t->device)->kind == KAS_DEVICE_CPU,
+        p->batch / p->pieces, !p->training, p->dtype, t->programs->options.tf32, &t->head);
     KAS_TRY(kas_buf_status(&t->head));
     t->plain = calloc(1, sizeof *t->plain);
     if (!t->plain)

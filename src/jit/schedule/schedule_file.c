@@ -50,7 +50,8 @@ static kas_status read_number(const reader *r, const char *word, int32_t *n)
 /* ---- the file -------------------------------------------------------------------------------- */
 
 /* The words of the head. */
-enum { HEAD_LAYER, HEAD_DEVICE, HEAD_BATCH, HEAD };
+enum { HEAD_LAYER, HEAD_DEVICE, HEAD_BATCH, HEAD_PHASE, HEAD_PRECISION, HEAD };
+static const unsigned needed = 1u << HEAD_LAYER | 1u << HEAD_DEVICE | 1u << HEAD_BATCH;
 
 static kas_status add_kernel(const reader *r, const char *rest, kas_schedule_file *out)
 {
@@ -102,33 +103,61 @@ static kas_status add_map(const reader *r, kas_schedule_file *out)
     return KAS_OK;
 }
 
+static kas_status read_layer(const reader *r, const char *value, kas_schedule_file *out)
+{
+    if (strlen(value) >= sizeof out->layer)
+        return bad(r, value, "a layer's name of at most 127 characters is expected");
+    strcpy(out->layer, value);
+    return KAS_OK;
+}
+
+static kas_status read_batch(const reader *r, const char *value, kas_schedule_file *out)
+{
+    KAS_TRY(read_number(r, value, &out->batch));
+    return out->batch <= MOST_BATCH ? KAS_OK : bad(r, value, "at most 65536 images are expected");
+}
+
+/* Reads one of two words. */
+static kas_status read_either(const reader *r, const char *value, const char *no, const char *yes,
+                              bool *out)
+{
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "%s or %s is expected", no, yes);
+    *out = strcmp(value, yes) == 0;
+    return *out || strcmp(value, no) == 0 ? KAS_OK : bad(r, value, wanted);
+}
+
+static kas_status read_precision(const reader *r, const char *value, kas_schedule_file *out)
+{
+    int dtype = 0;
+    out->tf32 = strcmp(value, "tf32") == 0;
+    while (!out->tf32 && dtype < KAS_DTYPES && strcmp(value, kas_dtype_names[dtype]) != 0)
+        dtype++;
+    if (dtype == KAS_DTYPES)
+        return bad(r, value, "fp32, tf32, bf16 or fp16 is expected");
+    out->dtype = (kas_dtype)dtype;
+    return KAS_OK;
+}
+
 /* Reads a line in front of the first kernel. Each stands there once. */
 static kas_status read_head(const reader *r, kas_schedule_file *out, unsigned *seen)
 {
-    static const char *const words[] = {"layer", "device", "batch"};
+    static const char *const words[] = {"layer", "device", "batch", "phase", "precision"};
     const char *value = r->word[1];
     int k = 0;
     while (k < HEAD && strcmp(r->word[0], words[k]) != 0)
         k++;
     if (k == HEAD)
-        return bad(r, r->word[0], "layer, device, batch, map or kernel is expected");
+        return bad(r, r->word[0],
+                   "layer, device, batch, phase, precision, map or kernel is expected");
     if (*seen >> k & 1)
         return bad(r, r->word[0], "it stands above already");
     *seen |= 1u << k;
-    if (k == HEAD_BATCH) {
-        KAS_TRY(read_number(r, value, &out->batch));
-        return out->batch <= MOST_BATCH ? KAS_OK
-                                        : bad(r, value, "at most 65536 images are expected");
-    }
-    if (k == HEAD_LAYER) {
-        if (strlen(value) >= sizeof out->layer)
-            return bad(r, value, "a layer's name of at most 127 characters is expected");
-        strcpy(out->layer, value);
-        return KAS_OK;
-    }
-    out->cpu = strcmp(value, "cpu") == 0;
-    return out->cpu || strcmp(value, "cuda") == 0 ? KAS_OK
-                                                  : bad(r, value, "cpu or cuda is expected");
+    return k == HEAD_LAYER    ? read_layer(r, value, out)
+           : k == HEAD_BATCH  ? read_batch(r, value, out)
+           : k == HEAD_DEVICE ? read_either(r, value, "cuda", "cpu", &out->cpu)
+           : k == HEAD_PHASE  ? read_either(r, value, "training", "inference", &out->inference)
+                              : read_precision(r, value, out);
 }
 
 static kas_status parse(kas_schedule_file *out)
@@ -148,14 +177,16 @@ static kas_status parse(kas_schedule_file *out)
             continue;
         }
         if (r.words != 2)
-            return bad(&r, r.word[0], "layer, device, batch or kernel and one word are expected");
+            return bad(
+                &r, r.word[0],
+                "layer, device, batch, phase, precision or kernel and one word are expected");
         KAS_TRY(is_kernel ? add_kernel(&r, text, out) : read_head(&r, out, &seen));
     }
-    return seen == (1u << HEAD) - 1 ? KAS_OK
-                                    : kas_fail(KAS_BAD_INPUT,
-                                               "%s: layer, device and batch are expected in front "
-                                               "of the first kernel",
-                                               out->path);
+    return (seen & needed) == needed ? KAS_OK
+                                     : kas_fail(KAS_BAD_INPUT,
+                                                "%s: layer, device and batch are expected in front "
+                                                "of the first kernel",
+                                                out->path);
 }
 
 kas_status kas_schedule_file_parse(const char *path, const char *text, kas_schedule_file *out)
@@ -173,6 +204,14 @@ kas_status kas_schedule_file_read(const char *path, kas_schedule_file *out)
     if (strlen(kas_buf_text(&out->text)) != out->text.size)
         return kas_fail(KAS_BAD_INPUT, "%s: found a NUL byte; a text is expected", path);
     return parse(out);
+}
+
+void kas_schedule_file_put_head(const char *layer, bool cpu, int batch, bool inference,
+                                kas_dtype dtype, bool tf32, kas_buf *out)
+{
+    kas_buf_printf(out, "layer %s\ndevice %s\nbatch %d\nphase %s\nprecision %s\n", layer,
+                   cpu ? "cpu" : "cuda", batch, inference ? "inference" : "training",
+                   tf32 ? "tf32" : kas_dtype_names[dtype]);
 }
 
 void kas_schedule_file_free(kas_schedule_file *file)

@@ -4,13 +4,16 @@
  *     layer layer1.0.conv1          what the program is for: the loops' sizes follow from these
  *     device cpu
  *     batch 2
+ *     phase training                or inference: the forward pass alone; training where it is missing
+ *     precision fp32                or tf32, bf16, fp16; fp32 where it is missing
  *     map 3 forward loops           who computes a pass (forward, data, weights) of the map at node
  *                                   3 of the kernel: loops of our own, or the library
  *     kernel f0                     the first kernel of the forward pass; b0: of the backward pass;
  *     fuse n h                      e0: of the epilogues
  *     ...                           steps (sequence_text.h)
  *
- * Layer, device and batch (at most 65536) stand in front of the first kernel, once each.
+ * Layer, device and batch (at most 65536) stand in front of the first kernel, once each, and so
+ * do phase and precision where they are given.
  * `kas-gpu show --schedule` writes such files. A `#` begins a comment. Other folders include this
  * header. */
 #ifndef KAS_JIT_SCHEDULE_SCHEDULE_FILE_H
@@ -27,6 +30,9 @@ typedef struct kas_schedule_file {
     char layer[128];
     bool cpu;
     int batch;
+    bool inference;
+    kas_dtype dtype;
+    bool tf32;
     int maps;
     struct {
         int node, line;
@@ -48,6 +54,10 @@ kas_status kas_schedule_file_read(const char *path, kas_schedule_file *out);
 /* The same of a text; `path` is what messages call it. */
 kas_status kas_schedule_file_parse(const char *path, const char *text, kas_schedule_file *out);
 void kas_schedule_file_free(kas_schedule_file *file);
+
+/* Writes the lines in front of maps and kernels. */
+void kas_schedule_file_put_head(const char *layer, bool cpu, int batch, bool inference,
+                                kas_dtype dtype, bool tf32, kas_buf *out);
 
 /* Names of a convolution's passes, in the order of kas_conv_pass. */
 extern const char *const kas_schedule_passes[3];

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/reference/kernel/reference.h"
+
 static bool same_shape(const kas_target *a, const kas_binding *x, const kas_target *b,
                        const kas_binding *y)
 {
@@ -49,6 +51,19 @@ void kas_check_shapes_choose(kas_check_shapes *s, int wanted, long long turn)
         s->binding[s->count - 1] = binding;
     }
     s->count = kept;
+}
+
+kas_status kas_check_shapes_screen(const kas_check_shapes *s, const kas_kernel *kernel, int batch,
+                                   uint64_t seed, bool *passes)
+{
+    *passes = true;
+    for (int i = 0; i < s->count && *passes; i++) {
+        double deviation;
+        KAS_TRY(kas_reference_output_deviation(kernel, &s->target[i], &s->binding[i], batch, seed,
+                                               &deviation));
+        *passes = deviation >= KAS_DEVIATION_LOW && deviation <= KAS_DEVIATION_HIGH;
+    }
+    return KAS_OK;
 }
 
 void kas_check_shapes_free(kas_check_shapes *s)

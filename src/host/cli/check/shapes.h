@@ -20,6 +20,9 @@ kas_status kas_check_shapes_of(const kas_replacement *replacement, const kas_ker
 /* Keeps only `wanted` of the shapes (0 = all). Successive values of `turn` choose successive
  * shapes, so that all of them are tested in time. */
 void kas_check_shapes_choose(kas_check_shapes *shapes, int wanted, long long turn);
+/* Asks whether the kernel's output has a usual size at all shapes (kas_reference_output_deviation). */
+kas_status kas_check_shapes_screen(const kas_check_shapes *shapes, const kas_kernel *kernel,
+                                   int batch, uint64_t seed, bool *passes);
 void kas_check_shapes_free(kas_check_shapes *shapes);
 
 #endif

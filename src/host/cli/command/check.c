@@ -29,6 +29,7 @@ typedef struct check_options {
     int shapes;    /* shapes of a sampled kernel to check; 0 = all */
     bool nvrtc;
     const char *schedule;
+    bool says_precision;
     const char *file[MAX_FILES];
     int files;
 } check_options;
@@ -65,7 +66,8 @@ static const struct argp_option option_list[] = {
     {"nvrtc", KEY_NVRTC, 0, 0, "Also compile everything by NVRTC for sm_80 and sm_90", 0},
     {"schedule", KEY_SCHEDULE, "FILE", 0,
      "Check one kernel with the schedules of a file that show --schedule or tune has written, at "
-     "its layer, batch and device, also against the bits that the default schedules give",
+     "its layer, batch, device, phase and precision, also against the bits that the default "
+     "schedules give",
      0},
     {"source", KEY_SOURCE, "DEVICE", 0,
      "Check the code that is generated for cuda (default) or cpu, whatever the device that runs "
@@ -105,6 +107,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             argp_error(state, "--per-layer: expected yes or no, found \"%s\"", arg);
         o->per_layer = strcmp(arg, "yes") == 0 ? KAS_PER_LAYER_YES : KAS_PER_LAYER_NO;
         return 0;
+    case KEY_PRECISION:
+        o->says_precision = true;
+        return kas_cli_set(state, option_list, values, key, arg);
     case ARGP_KEY_ARG:
         if (o->files == MAX_FILES)
             argp_error(state, "more than %d kernel files", MAX_FILES);
@@ -165,12 +170,6 @@ typedef struct checker {
 
 static const char *const verdicts[] = {"ok", "ill-conditioned", "undecided", "failed"};
 
-static const char *const bits[] = {
-    [KAS_BITS_SAME] = "as",
-    [KAS_BITS_OTHER_SUMS] = "other than (sums have another order)",
-    [KAS_BITS_CONTRACTED] = "other than (a GPU's compiler contracts products and sums)",
-    [KAS_BITS_WRONG] = "other than (though sums have the same order)"};
-
 static void tell_verdict(const checker *c, const kas_agreement *a)
 {
     if (a->verdict == KAS_AGREE_FAILED)
@@ -182,7 +181,7 @@ static void tell_verdict(const checker *c, const kas_agreement *a)
     if (a->rounding > 0)
         printf(" (float32 rounding alone: %.1e)", a->rounding);
     if (c->o->schedule)
-        printf(", bits %s by the default schedules", bits[c->bits]);
+        printf(", bits %s by the default schedules", kas_schedule_bits_names[c->bits]);
     printf("%s\n", a->draws > 1 ? " (inputs drawn again)" : "");
 }
 
@@ -251,16 +250,6 @@ static void count_kernel(checker *c, const char *name, const kas_agreement *resu
              name);
 }
 
-static kas_status agree(checker *c, const kas_kernel *kernel, const kas_check_shapes *s,
-                        const kas_agree_options *o, kas_agreement *result)
-{
-    if (c->o->schedule)
-        return kas_agree_schedule(c->device, c->compiler, kernel, s->target, s->binding, o, result,
-                                  &c->bits);
-    return (o->linear_policy == KAS_LINEAR_CPU ? kas_agree_both : kas_agree)(
-        c->device, c->compiler, kernel, s->target, s->binding, s->count, o, result);
-}
-
 static kas_status check_shapes(checker *c, const kas_kernel *kernel, const char *name,
                                const kas_check_shapes *s)
 {
@@ -270,8 +259,8 @@ static kas_status check_shapes(checker *c, const kas_kernel *kernel, const char 
     kas_agree_options options = c->o->agree;
     const long long refused = c->gpus.refused;
     options.gain = s->gain;
-    options.schedule_file = c->o->schedule ? &c->schedule : NULL;
-    kas_status status = agree(c, kernel, s, &options, result);
+    kas_status status = (options.linear_policy == KAS_LINEAR_CPU ? kas_agree_both : kas_agree)(
+        c->device, c->compiler, kernel, s->target, s->binding, s->count, &options, result);
     for (int i = 0; i < s->count && status == KAS_OK; i++) {
         count_result(c, &result[i]);
         status = tell(c, name, &s->target[i], &result[i]);
@@ -286,7 +275,7 @@ static kas_status check_shapes(checker *c, const kas_kernel *kernel, const char 
 }
 
 /* Checks a kernel. One that cannot be lowered, compiled or run counts as a failure of that kernel,
- * and the next one is checked; a schedule file with a mistake ends the command. */
+ * and the next one is checked. */
 static kas_status check_kernel(checker *c, const kas_kernel *kernel, const char *name,
                                const kas_check_shapes *s)
 {
@@ -294,7 +283,7 @@ static kas_status check_kernel(checker *c, const kas_kernel *kernel, const char 
     c->kernels++;
     kas_print_flush();
     if (status == KAS_OK || status == KAS_NO_MEMORY || status == KAS_DEVICE_LOST ||
-        status == KAS_MACHINE || c->o->schedule)
+        status == KAS_MACHINE)
         return status;
     c->failures++;
     kas_warn("%s: %s", name, kas_error());
@@ -302,18 +291,6 @@ static kas_status check_kernel(checker *c, const kas_kernel *kernel, const char 
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */
-
-static kas_status passes_screen(const checker *c, const kas_kernel *kernel,
-                                const kas_check_shapes *s, bool *passes)
-{
-    for (int i = 0; i < s->count && *passes; i++) {
-        double deviation;
-        KAS_TRY(kas_reference_output_deviation(kernel, &s->target[i], &s->binding[i],
-                                               c->o->agree.batch, c->o->agree.seed, &deviation));
-        *passes = deviation >= KAS_DEVIATION_LOW && deviation <= KAS_DEVIATION_HIGH;
-    }
-    return KAS_OK;
-}
 
 /* Checks kernel k at the shapes of its own layers. A sampled one (turn >= 0) is screened and looked
  * at in the shapes whose turn it is. */
@@ -328,7 +305,7 @@ static kas_status check_at_layers(checker *c, const kas_replacement *r, int k, l
         status = kas_check_shapes_of(r, kernel, &s);
     if (status == KAS_OK && turn >= 0) {
         kas_check_shapes_choose(&s, c->o->shapes, turn);
-        status = passes_screen(c, kernel, &s, &passes);
+        status = kas_check_shapes_screen(&s, kernel, c->o->agree.batch, c->o->agree.seed, &passes);
     }
     if (status == KAS_OK && passes)
         status = check_kernel(c, kernel, name, &s);
@@ -337,7 +314,7 @@ static kas_status check_at_layers(checker *c, const kas_replacement *r, int k, l
     return status;
 }
 
-/* Checks the kernel of the schedule file's layer. */
+/* Checks the kernel of the schedule file's layer. A mistake of the file ends the command. */
 static kas_status check_scheduled(checker *c, const kas_replacement *r)
 {
     char name[KAS_NAME_SIZE];
@@ -348,11 +325,15 @@ static kas_status check_scheduled(checker *c, const kas_replacement *r)
     if (!kernel)
         return kas_fail(KAS_BAD_INPUT, "%s: layer %s is no replaced convolution of %s",
                         c->o->schedule, c->schedule.layer, c->net->file);
-    float gain = kas_replacement_gain(r, t);
-    const kas_check_shapes s = {
-        .target = &c->targets[t], .binding = &r->solution.binding[t], .gain = &gain, .count = 1};
     KAS_TRY(kas_kernel_name(kernel, name));
-    return check_kernel(c, kernel, name, &s);
+    kas_agreement result;
+    kas_agree_options options = c->o->agree;
+    options.schedule_file = &c->schedule;
+    KAS_TRY(kas_agree_schedule(c->device, c->compiler, r, t, &options, &result, &c->bits));
+    c->kernels++;
+    count_result(c, &result);
+    count_kernel(c, name, &result, 1);
+    return tell(c, name, &c->targets[t], &result);
 }
 
 static kas_status check_file(checker *c, const char *path)
@@ -412,13 +393,22 @@ static kas_status check_sampled(checker *c)
     return status;
 }
 
+static kas_status read_schedule(const check_options *o, kas_schedule_file *file)
+{
+    KAS_TRY(kas_schedule_file_read(o->schedule, file));
+    if (o->says_precision && (file->tf32 || file->dtype != o->agree.dtype))
+        return kas_fail(KAS_USAGE, "--precision %s: %s is for %s", kas_dtype_names[o->agree.dtype],
+                        o->schedule, file->tf32 ? "tf32" : kas_dtype_names[file->dtype]);
+    return KAS_OK;
+}
+
 static kas_status open_all(const check_options *o, checker *c)
 {
     KAS_TRY(kas_cli_net_targets(&o->net, &c->net, &c->targets, &c->count));
     KAS_TRY(kas_device_open(o->device, o->common.threads, &c->device));
     KAS_TRY(kas_compiler_open(kas_device_get_info(c->device)->arch, NULL, &c->compiler));
     if (o->schedule)
-        KAS_TRY(kas_schedule_file_read(o->schedule, &c->schedule));
+        KAS_TRY(read_schedule(o, &c->schedule));
     return o->nvrtc ? kas_check_gpus_open(&c->gpus) : KAS_OK;
 }
 

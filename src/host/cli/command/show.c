@@ -5,23 +5,25 @@
 
 #include "host/cli/net_options.h"
 #include "host/cli/show_layers.h"
+#include "host/ops/ops.h"
 #include "host/report/line.h"
 #include "host/report/table.h"
 #include "host/space/canonical.h"
 #include "host/space/describe.h"
 #include "host/space/file/assignment.h"
 #include "jit/ir/program.h"
+#include "jit/schedule/schedule_file.h"
 
 typedef struct show_options {
     kas_cli_common common;
     kas_cli_net net;
     const char *path, *layer;
     const char *source, *schedule; /* devices */
-    int batch;
-    bool dot;
+    int batch, precision;
+    bool dot, inference;
 } show_options;
 
-enum { KEY_DOT = 0x200, KEY_LAYER, KEY_SOURCE, KEY_SCHEDULE };
+enum { KEY_DOT = 0x200, KEY_LAYER, KEY_SOURCE, KEY_SCHEDULE, KEY_PRECISION, KEY_INFERENCE };
 
 static const struct argp_option option_list[] = {
     {"dot", KEY_DOT, 0, 0, "A Graphviz picture instead: kas-gpu show K.json --dot | dot -Tsvg", 0},
@@ -30,11 +32,19 @@ static const struct argp_option option_list[] = {
     {"schedule", KEY_SCHEDULE, "DEVICE", 0,
      "The schedules of this code instead, in the form of a file for check --schedule", 0},
     {"batch", 'b', "N", 0, "Of --source and --schedule: images at once (default 64)", 0},
+    {"precision", KEY_PRECISION, "P", 0,
+     "Of --source and --schedule: fp32 (default), tf32, bf16 or fp16", 0},
+    {"inference", KEY_INFERENCE, 0, 0,
+     "Of --source and --schedule: the forward pass alone, without gradients", 0},
     {"layer", KEY_LAYER, "NAME", 0,
      "Print the sizes at this layer (default: the first); of a file of layers print its kernel", 0},
     {0}};
 
-static const kas_cli_value values[] = {{'b', KAS_CLI_INT(show_options, batch, 1, 65536)}, {0}};
+static const kas_cli_value values[] = {
+    {'b', KAS_CLI_INT(show_options, batch, 1, 65536)},
+    {KEY_PRECISION, KAS_CLI_CHOICE(show_options, precision, kas_precision_names)},
+    {KEY_INFERENCE, KAS_CLI_FLAG(show_options, inference)},
+    {0}};
 
 static void check_device(struct argp_state *state, const char *option, const char *device)
 {
@@ -65,6 +75,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         check_device(state, "--schedule", arg);
         return 0;
     case 'b':
+    case KEY_PRECISION:
+    case KEY_INFERENCE:
         return kas_cli_set(state, option_list, values, key, arg);
     case ARGP_KEY_ARG:
         if (o->path)
@@ -453,11 +465,22 @@ static kas_status print_json(const view *v, kas_buf *out)
 
 /* ---- generated code ---- */
 
+static void put_schedules(const show_options *o, const char *layer, const kas_program *p,
+                          kas_buf *out)
+{
+    kas_schedule_file_put_head(layer, strcmp(o->schedule, "cpu") == 0, o->batch, o->inference,
+                               p->dtype, o->precision == KAS_PRECISION_TF32, out);
+    kas_buf_printf(out, "\n%s", p->schedules);
+}
+
 static kas_status print_program(const show_options *o, const view *v, kas_buf *out)
 {
     const char *device = o->source ? o->source : o->schedule;
+    const kas_precision precision = (kas_precision)o->precision;
     const kas_program_options options = {.batch = o->batch,
-                                         .training = true,
+                                         .training = !o->inference,
+                                         .dtype = kas_precision_dtype(precision),
+                                         .tf32 = precision == KAS_PRECISION_TF32,
                                          .linear_policy = kas_linear_policy_of(device),
                                          .prefix = "k0",
                                          .unwritten = !o->source,
@@ -469,8 +492,7 @@ static kas_status print_program(const show_options *o, const view *v, kas_buf *o
     if (o->source)
         status = kas_program_print(program, strcmp(device, "cuda") == 0, out);
     else
-        kas_buf_printf(out, "layer %s\ndevice %s\nbatch %d\n\n%s", target->name, device, o->batch,
-                       program->schedules);
+        put_schedules(o, target->name, program, out);
     kas_program_free(program);
     return status;
 }
