@@ -419,7 +419,7 @@ static kas_status check_prescribed(const builder *b)
             return kas_fail(
                 KAS_BAD_INPUT,
                 "%s:%d: found kernel \"%s\", which is none of this program's: these are "
-                "f0, f1, ... and b0, b1, ..., without the library's convolutions",
+                "f0, f1, ..., b0, b1, ... and e0, e1, ..., without the library's convolutions",
                 file->path, file->kernel[k].line - 1, file->kernel[k].name);
     return KAS_OK;
 }

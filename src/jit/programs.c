@@ -30,17 +30,16 @@ static bool same_program(const kas_replacement *r, int a, int b)
            memcmp(&r->solution.binding[a], &r->solution.binding[b], sizeof(kas_binding)) == 0;
 }
 
-/* Collects the epilogues of the targets that share program number p, each once;
- * returns their number. */
-static int epilogues_of(const kas_programs *r, int p, kas_epilogue *epilogue)
+int kas_programs_epilogues(const kas_replacement *r, int target,
+                           kas_epilogue epilogue[KAS_EPILOGUES_MAX])
 {
     int epilogues = 0;
-    for (int t = 0; t < r->replacement->solution.targets; t++) {
-        const kas_epilogue behind = r->replacement->target[t].epilogue;
+    for (int t = 0; t < r->solution.targets; t++) {
+        const kas_epilogue behind = r->target[t].epilogue;
         int known = 0;
         while (known < epilogues && !kas_epilogue_same(epilogue[known], behind))
             known++;
-        if (r->program_of[t] == p && behind.norm && known == epilogues)
+        if (behind.norm && known == epilogues && same_program(r, target, t))
             epilogue[epilogues++] = behind;
     }
     return epilogues;
@@ -73,14 +72,14 @@ static void number_programs(kas_programs *out, int *first)
     }
 }
 
-static kas_status build_program(const kas_programs *of, int p, int target,
-                                kas_program_options options, kas_program **out)
+static kas_status build_program(const kas_programs *of, int target, kas_program_options options,
+                                kas_program **out)
 {
     const kas_replacement *r = of->replacement;
     kas_epilogue epilogue[KAS_EPILOGUES_MAX];
     options.gained = kas_replacement_scales(r); /* as it has parameters for them (params.h) */
     options.epilogue = epilogue;
-    options.epilogues = options.training ? 0 : epilogues_of(of, p, epilogue);
+    options.epilogues = options.training ? 0 : kas_programs_epilogues(r, target, epilogue);
     const kas_status status =
         kas_program_build(kas_replacement_kernel(r, target), &r->target[target],
                           &r->solution.binding[target], &options, out);
@@ -105,7 +104,7 @@ kas_status kas_programs_build_again(const kas_programs *programs, int p,
     options.schedule_file = schedules->schedule_file;
     options.schedule_seed = schedules->schedule_seed;
     options.list_schedules = schedules->list_schedules;
-    return build_program(programs, p, kas_programs_target(programs, p), options, out);
+    return build_program(programs, kas_programs_target(programs, p), options, out);
 }
 
 static int launches_of(const kas_programs *r)
@@ -157,7 +156,7 @@ kas_status kas_programs_build(const kas_replacement *replacement,
         snprintf(prefix, sizeof prefix, "k%d", p);
         own.prefix = prefix;
         own.tuned = options->tuned;
-        KAS_TRY_GOTO(build_program(out, p, first[p], own, &out->program[p]), fail);
+        KAS_TRY_GOTO(build_program(out, first[p], own, &out->program[p]), fail);
         tuned += out->program[p]->tuned;
     }
     if (options->tuned)

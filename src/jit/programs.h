@@ -39,6 +39,10 @@ kas_status kas_programs_build_again(const kas_programs *programs, int p,
                                     const kas_program_options *schedules, kas_program **out);
 /* Returns the first target of program number p. */
 int kas_programs_target(const kas_programs *programs, int p);
+/* Collects the epilogues of the targets that share a program with a replaced one, each once, in the order
+ * in which the program of an inference has them; returns their number. */
+int kas_programs_epilogues(const kas_replacement *replacement, int target,
+                           kas_epilogue epilogue[KAS_EPILOGUES_MAX]);
 /* Compiles, or finds in the cache, the kernels of all programs. path: [*images], malloc'ed; may be
  * NULL when all that is wanted is that the cache has them. */
 kas_status kas_programs_compile(kas_programs *programs, kas_compiler *compiler, int threads,

@@ -130,7 +130,14 @@ expect 2 '--precision bf16: '"$dir/shown.txt"' is for tf32' check "$dir/shown.tx
 "$kas" tune kernels/squeeze_excite.json "${net[@]}" --layer layer2.0.conv2 --batch 2 --trials 20 --inference -o "$dir/x.txt" >/dev/null
 grep -q '^phase inference' "$dir/x.txt" || fail "the file's phase: $(cat "$dir/x.txt")"
 expect 0 ' ok, bits ' check "$dir/x.txt"
-echo "ok: schedules of inference and other precisions"
+# The kernels of epilogues, which write Y in the network, with schedules of their own.
+{ sed '/^kernel/,$d' "$dir/x.txt" | grep -v '^map'; printf '%s\n' 'kernel e0' 'fuse h w' 'lane c0' 'vectorise 4' 'rows h*w 16' 'block n y' 'kernel e1' 'lane c0' 'serial n' 'serial h' 'block w x'; } >"$dir/e.txt"
+expect 0 ' ok, bits as by the default schedules' check "$dir/e.txt"
+sed 's/e1/e2/' "$dir/e.txt" >"$dir/bad.txt"
+expect 3 'found kernel "e2", which is none of this program' check "$dir/bad.txt"
+sed 's/lane c0/lane nowhere/' "$dir/e.txt" >"$dir/bad.txt"
+expect 3 'found "nowhere"; the loops here are' check "$dir/bad.txt"
+echo "ok: schedules of inference, epilogues and other precisions"
 
 # A schedule, or a default one, that does not compile costs itself alone; a layer that fails does not keep others from being tuned.
 cat >"$dir/cc" <<END

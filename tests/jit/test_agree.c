@@ -113,9 +113,9 @@ static void read_kernel(const char *nodes, kas_kernel *kernel)
     OK(kas_kernel_read_json("test", text, (size_t)size, kernel));
 }
 
-/* At C channels and 2x2 pixels; tensor -1: nothing is spoiled. */
-static kas_agreement judge(const char *nodes, uint32_t c, int weights, int tensor, double by,
-                           bool all)
+/* At C channels and 2x2 pixels, with `tensors` that are compared; tensor -1: nothing is spoiled. */
+static kas_agreement judge_as(const kas_agree_options *options, const char *nodes, uint32_t c,
+                              int tensors, int tensor, double by, bool all)
 {
     kas_kernel kernel;
     read_kernel(nodes, &kernel);
@@ -125,22 +125,43 @@ static kas_agreement judge(const char *nodes, uint32_t c, int weights, int tenso
     binding.value[KAS_SYM_H] = binding.value[KAS_SYM_W] = 2;
     binding.value[KAS_SYM_KH] = binding.value[KAS_SYM_KW] = 3;
     binding.value[KAS_SYM_G0] = 64;
-    const kas_agree_options options = {.batch = 2, .seed = 1};
     kas_agreement result;
     const kas_backend *const real = device->backend;
-    spoil.tensors = 2 + weights;
+    spoil.tensors = tensors;
     spoil.tensor = tensor;
     spoil.by = by;
     spoil.all = all;
     spoil.downloads = 0;
     device->backend = &spoil.spoiled;
     const kas_status status = (spoil.after ? kas_agree_both : kas_agree)(
-        device, compiler, &kernel, &target, &binding, 1, &options, &result);
+        device, compiler, &kernel, &target, &binding, 1, options, &result);
     device->backend = real;
     OK(status);
     printf("forward %.1e, dx %.1e, dweight %.1e, rounding %.1e, draws %d\n", result.forward,
            result.dx, result.dweight, result.rounding, result.draws);
     return result;
+}
+
+static kas_agreement judge(const char *nodes, uint32_t c, int weights, int tensor, double by,
+                           bool all)
+{
+    const kas_agree_options options = {.batch = 2, .seed = 1};
+    return judge_as(&options, nodes, c, 2 + weights, tensor, by, all);
+}
+
+/* An inference has y alone, and what each epilogue makes of it, which is read first. */
+static void test_epilogues(void **state)
+{
+    (void)state;
+    const char *nodes = "{\"op\": \"tanh\", \"in\": [0]}";
+    const kas_epilogue epilogue[2] = {{true, true, KAS_ACTIVATION_RELU},
+                                      {true, false, KAS_ACTIVATION_NONE}};
+    const kas_agree_options options = {
+        .batch = 2, .seed = 1, .inference = true, .epilogue = epilogue, .epilogues = 2};
+    assert_int_equal(judge_as(&options, nodes, 64, 3, -1, 0, false).verdict, KAS_AGREE_OK);
+    for (int tensor = 0; tensor < 3; tensor++)
+        assert_int_equal(judge_as(&options, nodes, 64, 3, tensor, 1e-2, false).verdict,
+                         KAS_AGREE_FAILED);
 }
 
 static void test_well_conditioned(void **state)
@@ -215,6 +236,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_well_conditioned), cmocka_unit_test(test_near_ties),
         cmocka_unit_test(test_constant), cmocka_unit_test(test_noise),
-        cmocka_unit_test(test_inference)};
+        cmocka_unit_test(test_inference), cmocka_unit_test(test_epilogues)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

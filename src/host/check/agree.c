@@ -18,7 +18,7 @@ typedef struct rounding {
 
 static double tolerance_of(const kas_agree_setup *b, int tensor)
 {
-    return kas_agree_tolerance(b->judged_as, tensor != KAS_GAP_Y);
+    return kas_agree_tolerance(b->judged_as, !kas_agree_is_output(b, tensor));
 }
 
 /* Draws KAS_AGREE_SAMPLES roundings from number `first` on, and adds what they move to r. */
@@ -99,12 +99,14 @@ static kas_status explain(kas_agree_setup *b, const kas_agree_options *o, const 
 static kas_status compare_gaps(kas_agree_setup *b, const kas_agree_options *o, kas_gap *gap,
                                kas_agreement *r)
 {
-    const int tensors = KAS_GAP_WEIGHTS + b->program->weights;
+    const int tensors = kas_agree_tensors(b);
     KAS_TRY(kas_agree_setup_gaps(b, gap));
-    r->forward = kas_gap_worst(&gap[KAS_GAP_Y]);
     r->dx = kas_gap_worst(&gap[KAS_GAP_DX]);
-    for (int i = KAS_GAP_WEIGHTS; i < tensors; i++)
-        r->dweight = fmax(r->dweight, kas_gap_worst(&gap[i]));
+    for (int i = 0; i < tensors; i++) {
+        double *worst = kas_agree_is_output(b, i) ? &r->forward : &r->dweight;
+        if (i != KAS_GAP_DX)
+            *worst = fmax(*worst, kas_gap_worst(&gap[i]));
+    }
     return within_tolerance(b, gap, tensors) ? KAS_OK : explain(b, o, gap, tensors, r);
 }
 
@@ -113,11 +115,11 @@ static kas_status attempt(kas_agree_setup *b, const kas_agree_options *o, int tu
 {
     *r = (kas_agreement){.draws = turn + 1};
     KAS_TRY(kas_agree_setup_run(b, o, turn, false));
-    kas_gap *gap = calloc((size_t)(KAS_GAP_WEIGHTS + b->program->weights), sizeof *gap);
+    kas_gap *gap = calloc((size_t)kas_agree_tensors(b), sizeof *gap);
     if (!gap)
         return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was checked");
     const kas_status status = compare_gaps(b, o, gap, r);
-    for (int i = 0; i < KAS_GAP_WEIGHTS + b->program->weights; i++)
+    for (int i = 0; i < kas_agree_tensors(b); i++)
         r->digest = r->digest * 31 + gap[i].digest;
     free(gap);
     return status;
@@ -166,23 +168,23 @@ static void count_operations(const kas_program *p, kas_agreement *r)
  * spread NaN (a Winograd tile, a product with a zero that stands for no weight): in kernels with
  * one NaN must only not be lost. In a gradient the products of NaN with the zeros around an image
  * are left out, so only the loss of all NaN counts. */
-static bool loses_nan(const kas_agreement *r, const kas_gap *gap, int tensor)
+static bool loses_nan(const kas_agreement *r, const kas_gap *gap, bool output)
 {
-    if (tensor == KAS_GAP_Y)
+    if (output)
         return r->convolutions ? gap->lost > 0 : gap->broken;
     return gap->nan > 0 && gap->lost == gap->nan;
 }
 
 static kas_status compare_nan(kas_agree_setup *b, const kas_agree_options *o, kas_agreement *r)
 {
-    const int tensors = KAS_GAP_WEIGHTS + b->program->weights;
+    const int tensors = kas_agree_tensors(b);
     KAS_TRY(kas_agree_setup_run(b, o, 0, true));
     kas_gap *gap = calloc((size_t)tensors, sizeof *gap);
     if (!gap)
         return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was checked");
     const kas_status status = kas_agree_setup_gaps(b, gap);
     for (int i = 0; i < tensors && status == KAS_OK; i++)
-        r->nan_lost = r->nan_lost || loses_nan(r, &gap[i], i);
+        r->nan_lost = r->nan_lost || loses_nan(r, &gap[i], kas_agree_is_output(b, i));
     free(gap);
     if (r->nan_lost)
         r->verdict = KAS_AGREE_FAILED;
@@ -260,7 +262,8 @@ kas_status kas_agree(kas_device *device, kas_compiler *compiler, const kas_kerne
     kas_program **program = calloc((size_t)count + 1, sizeof *program);
     if (!program)
         return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was checked");
-    KAS_TRY_GOTO(build_programs(kernel, target, binding, count, options, NULL, 0, program, &text),
+    KAS_TRY_GOTO(build_programs(kernel, target, binding, count, options, options->epilogue,
+                                options->epilogues, program, &text),
                  done);
     KAS_TRY_GOTO(kas_compile(compiler, kas_buf_text(&text), path, NULL), done);
     KAS_TRY_GOTO(kas_module_load(device, path, &module), done);

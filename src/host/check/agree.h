@@ -92,7 +92,9 @@ typedef struct kas_agree_options {
     bool inference; /* the forward pass alone: gradients count as equal */
     bool gained;    /* the program takes a gain though it is 1 */
     kas_linear_policy linear_policy;
-    bool inference;    /* the programs that compute Y alone, of which kernels may be others */
+    /* [epilogues] that are checked, too, where a kernel of ours writes Y; with `inference` */
+    const kas_epilogue *epilogue;
+    int epilogues;
     const float *gain; /* [count] factors of the outputs; NULL: 1 */
     /* Schedules of kernels, for one target and a batch that is not cut into pieces (program.h);
      * NULL: the default ones */
@@ -106,8 +108,9 @@ static inline float kas_agree_gain(const kas_agree_options *options, int target)
 }
 
 typedef struct kas_agreement {
-    double forward, dx, dweight; /* relative errors; dweight: the worst weight */
-    double numeric;              /* reference against finite differences; 0 when not asked for */
+    /* Relative errors. forward: of Y, and of what the epilogues make of it; dweight: the worst weight */
+    double forward, dx, dweight;
+    double numeric; /* reference against finite differences; 0 when not asked for */
     /* The most by which rounding moves a tensor that is not within its tolerance, relative like the
      * errors; 0 where all are */
     double rounding;

@@ -6,6 +6,7 @@
 #include "host/core/clock.h"
 #include "host/core/log.h"
 #include "host/reference/kernel/reference.h"
+#include "jit/programs.h"
 
 const char *const kas_schedule_bits_names[] = {
     [KAS_BITS_SAME] = "as",
@@ -34,6 +35,8 @@ static kas_status find_order(const scheduled *s, bool *other)
                                          .linear_policy = o->linear_policy,
                                          .unwritten = true,
                                          .prefix = "k0",
+                                         .epilogue = o->epilogue,
+                                         .epilogues = o->epilogues,
                                          .schedule_file = o->schedule_file};
     kas_program *program;
     KAS_TRY(kas_program_build(s->kernel, s->target, s->binding, &options, &program));
@@ -111,7 +114,11 @@ kas_status kas_agree_schedule(kas_device *device, kas_compiler *compiler,
                    .options = options_of(options, replacement)};
     kas_compiler *apart = NULL;
     bool other_sums = false, same = false;
+    kas_epilogue epilogue[KAS_EPILOGUES_MAX];
     s.options.gain = &gain;
+    s.options.epilogue = epilogue;
+    s.options.epilogues =
+        s.options.inference ? kas_programs_epilogues(replacement, t, epilogue) : 0;
     KAS_TRY(tell_time(&s));
     KAS_TRY(find_order(&s, &other_sums));
     KAS_TRY(agree(&s, compiler, &s.options, result));

@@ -19,8 +19,8 @@ typedef enum kas_schedule_bits {
 extern const char *const kas_schedule_bits_names[]; /* between "bits" and "by the default" */
 
 /* Checks the kernel at target number t. options->schedule_file is the file; its batch, device, phase and
- * precision are used in place of those of the options. With KAS_BITS_WRONG the verdict is
- * failed. */
+ * precision are used in place of those of the options. Of an inference the kernels
+ * of the epilogues are checked with it. With KAS_BITS_WRONG the verdict is failed. */
 kas_status kas_agree_schedule(kas_device *device, kas_compiler *compiler,
                               const kas_replacement *replacement, int t,
                               const kas_agree_options *options, kas_agreement *result,

@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/device/dtype.h"
 #include "host/core/random.h"
+#include "host/device/dtype.h"
+#include "host/net/epilogues.h"
+#include "host/reference/net/layers.h"
 
 static kas_status no_memory(void)
 {
@@ -59,6 +61,36 @@ static void free_results(const kas_agree_setup *b, kas_agree_results *r)
     free(r->dweight);
 }
 
+/* What the kernels of epilogues read. */
+static kas_status make_epilogues(kas_agree_setup *b)
+{
+    const int epilogues = b->program->epilogues;
+    b->residual = zeros(b->y_size);
+    b->outcome = calloc((size_t)epilogues + 1, sizeof *b->outcome);
+    if (!b->residual || !b->outcome)
+        return no_memory();
+    for (int i = 0; i < KAS_NORM_PARTS; i++)
+        if (!(b->norm[i] = zeros(b->target->c_out)))
+            return no_memory();
+    for (int e = 0; e < epilogues; e++)
+        if (!(b->outcome[e] = zeros(b->y_size)))
+            return no_memory();
+    return KAS_OK;
+}
+
+static void free_epilogues(kas_agree_setup *b)
+{
+    free(b->residual);
+    for (int i = 0; i < KAS_NORM_PARTS; i++)
+        free(b->norm[i]);
+    for (int e = 0; e < b->program->epilogues; e++) {
+        kas_plan_free(b->epilogue_plan[e]);
+        if (b->outcome)
+            free(b->outcome[e]);
+    }
+    free(b->outcome);
+}
+
 static kas_status make_reference(kas_agree_setup *b, const kas_kernel *kernel)
 {
     const kas_program *p = b->program;
@@ -77,6 +109,7 @@ static kas_status make_reference(kas_agree_setup *b, const kas_kernel *kernel)
         if (!b->weight[i])
             return no_memory();
     }
+    KAS_TRY(make_epilogues(b));
     KAS_TRY(make_results(b, &b->exact));
     return make_results(b, &b->rounded);
 }
@@ -99,6 +132,10 @@ static kas_status make_device_side(kas_agree_setup *b, kas_module *module)
     KAS_TRY(kas_program_load(b->device, p, &module, &b->loaded));
     KAS_TRY(kas_plan_create(b->device, &b->plan));
     KAS_TRY(kas_loaded_append(b->loaded, b->plan, false, b->memory));
+    for (int e = 0; e < p->epilogues; e++) {
+        KAS_TRY(kas_plan_create(b->device, &b->epilogue_plan[e]));
+        KAS_TRY(kas_loaded_append_epilogue(b->loaded, b->epilogue_plan[e], e, b->memory));
+    }
     return p->training ? kas_loaded_append(b->loaded, b->plan, true, b->memory) : KAS_OK;
 }
 
@@ -121,6 +158,7 @@ kas_status kas_agree_setup_open(kas_agree_setup *b, kas_device *device, const ka
 void kas_agree_setup_free(kas_agree_setup *b)
 {
     kas_plan_free(b->plan);
+    free_epilogues(b);
     kas_loaded_free(b->loaded);
     for (int i = 0; b->memory && i < b->program->buffers; i++)
         kas_mem_free(b->device, b->memory[i]);
@@ -160,6 +198,20 @@ static void draw(kas_agree_setup *b, uint64_t seed, bool whole, int turn)
     for (int i = 0; i < b->program->weights; i++)
         fill(b, b->weight[i], b->program->weight[i].elements,
              1 / sqrt((double)b->program->weight[i].fan_in), seed, stream + 2 + (uint64_t)i);
+}
+
+/* Draws what epilogues read: a deviation and a factor of usual size, and a residual. */
+static void draw_epilogues(kas_agree_setup *b, uint64_t seed, int turn)
+{
+    const uint64_t stream = (uint64_t)turn * 1000 + 900;
+    fill(b, b->residual, b->y_size, 1, seed, stream);
+    for (int i = 0; i < KAS_NORM_PARTS; i++) {
+        kas_rng rng = kas_rng_make(seed, KAS_PURPOSE_TEST, stream + 1 + (uint64_t)i);
+        for (uint32_t c = 0; c < b->target->c_out; c++)
+            b->norm[i][c] = i == KAS_NORM_RSTD || i == KAS_NORM_GAMMA
+                                ? (float)(0.5 + 1.5 * kas_rng_unit(&rng))
+                                : (float)kas_rng_normal(&rng);
+    }
 }
 
 /* Puts NaN into one image of x, in the middle and at a corner; the other images show what it must
@@ -223,6 +275,21 @@ static kas_status upload_tensor(kas_agree_setup *b, kas_role role, const double 
                                 offset = kas_weight_offset(w, r_, g_, o_, i_), once_ = 1;          \
                          once_; once_ = 0)
 
+static kas_status upload_epilogues(kas_agree_setup *b)
+{
+    const kas_program *p = b->program;
+    for (int i = 0; i < KAS_NORM_PARTS; i++) {
+        const int at = buffer(p, KAS_ROLE_NORM, i);
+        for (uint32_t c = 0; at >= 0 && c < b->target->c_out; c++)
+            kas_dtype_put(b->host, p->buffer[at].dtype, c, b->norm[i][c]);
+        if (at >= 0)
+            KAS_TRY(kas_mem_upload(b->device, b->memory[at], b->host, p->buffer[at].bytes));
+    }
+    return buffer(p, KAS_ROLE_RESIDUAL, 0) < 0
+               ? KAS_OK
+               : upload_tensor(b, KAS_ROLE_RESIDUAL, b->residual, b->target->c_out, b->y_pitch);
+}
+
 static kas_status evaluate(kas_agree_setup *b, kas_agree_results *r)
 {
     KAS_TRY(kas_reference_forward(b->reference, b->x, (const double *const *)b->weight, r->y));
@@ -230,13 +297,19 @@ static kas_status evaluate(kas_agree_setup *b, kas_agree_results *r)
                                 : KAS_OK;
 }
 
+/* Fills a buffer with NaN, or with zeros. */
+static kas_status clear(kas_agree_setup *b, int i)
+{
+    memset(b->host, b->with_nan ? 0 : 0xff, b->program->buffer[i].bytes);
+    return kas_mem_upload(b->device, b->memory[i], b->host, b->program->buffer[i].bytes);
+}
+
 static kas_status upload(kas_agree_setup *b)
 {
     const kas_program *p = b->program;
-    for (int i = 0; i < p->buffers; i++) {
-        memset(b->host, b->with_nan ? 0 : 0xff, p->buffer[i].bytes); /* else NaN */
-        KAS_TRY(kas_mem_upload(b->device, b->memory[i], b->host, p->buffer[i].bytes));
-    }
+    for (int i = 0; i < p->buffers; i++)
+        KAS_TRY(clear(b, i));
+    KAS_TRY(upload_epilogues(b));
     KAS_TRY(upload_tensor(b, KAS_ROLE_X, b->x, b->target->c_in, b->x_pitch));
     if (p->training)
         KAS_TRY(upload_tensor(b, KAS_ROLE_DY, b->dy, b->target->c_out, b->y_pitch));
@@ -253,15 +326,44 @@ static kas_status upload(kas_agree_setup *b)
     return KAS_OK;
 }
 
+/* Reads a tensor like Y in the reference's order. */
+static kas_status download_y(kas_agree_setup *b, double *out)
+{
+    const int i = buffer(b->program, KAS_ROLE_Y, 0);
+    const uint32_t channels = b->target->c_out;
+    const size_t area = area_of(b, KAS_ROLE_Y);
+    KAS_TRY(kas_mem_download(b->device, b->host, b->memory[i], b->program->buffer[i].bytes));
+    for (size_t n = 0; n < (size_t)b->program->batch; n++)
+        for (size_t pixel = 0; pixel < area; pixel++)
+            for (size_t c = 0; c < channels; c++)
+                out[(n * channels + c) * area + pixel] = kas_dtype_get(
+                    b->host, b->program->dtype, (n * area + pixel) * (size_t)b->y_pitch + c);
+    return KAS_OK;
+}
+
+static kas_status run_epilogues(kas_agree_setup *b)
+{
+    const int y = buffer(b->program, KAS_ROLE_Y, 0);
+    for (int e = 0; e < b->program->epilogues; e++) {
+        KAS_TRY(clear(b, y));
+        KAS_TRY(kas_plan_run(b->epilogue_plan[e]));
+        KAS_TRY(kas_device_sync(b->device));
+        KAS_TRY(download_y(b, b->outcome[e]));
+    }
+    return clear(b, y);
+}
+
 kas_status kas_agree_setup_run(kas_agree_setup *b, const kas_agree_options *options, int turn,
                                bool with_nan)
 {
     draw(b, options->seed, options->whole, turn);
+    draw_epilogues(b, options->seed, turn);
     b->with_nan = with_nan;
     if (with_nan)
         put_nan(b);
     KAS_TRY(upload(b));
     KAS_TRY(evaluate(b, &b->exact));
+    KAS_TRY(run_epilogues(b));
     KAS_TRY(kas_plan_run(b->plan));
     return kas_device_sync(b->device);
 }
@@ -332,23 +434,57 @@ static kas_status weight_gap(kas_agree_setup *b, int k, kas_gap *gap)
     return KAS_OK;
 }
 
-kas_status kas_agree_setup_gaps(kas_agree_setup *b, kas_gap *gap)
-{
-    KAS_TRY(tensor_gap(b, KAS_ROLE_Y, b->exact.y, b->target->c_out, b->y_pitch, &gap[KAS_GAP_Y]));
-    if (!b->program->training)
-        return KAS_OK; /* there are no gradients: `gap` is 0 there */
-    KAS_TRY(tensor_gap(b, KAS_ROLE_DX, b->exact.dx, b->target->c_in, b->x_pitch, &gap[KAS_GAP_DX]));
-    for (int k = 0; k < b->program->weights; k++)
-        KAS_TRY(weight_gap(b, k, &gap[KAS_GAP_WEIGHTS + k]));
-    return KAS_OK;
-}
-
 static kas_gap gap_of(const double *ours, const double *wanted, size_t count)
 {
     kas_gap gap = {0};
     for (size_t i = 0; i < count; i++)
         compare(&gap, ours[i], wanted[i], false);
     return gap;
+}
+
+/* An activation by its formula; NaN stays NaN. */
+static double activation(kas_activation kind, double x)
+{
+    for (int op = 0; op < KAS_LAYER_OPS && !isnan(x); op++)
+        if (kind != KAS_ACTIVATION_NONE && kas_layer_activation((kas_layer_op)op) == kind)
+            return kas_ref_activation((kas_layer_op)op, x);
+    return x;
+}
+
+/* What epilogue e makes of element i of a tensor like Y. */
+static double with_epilogue(const kas_agree_setup *b, int e, const double *y, size_t i)
+{
+    const kas_epilogue epilogue = b->program->epilogue[e];
+    const size_t c = i / area_of(b, KAS_ROLE_Y) % b->target->c_out;
+    const double normed = (y[i] - b->norm[KAS_NORM_MEAN][c]) * b->norm[KAS_NORM_RSTD][c] *
+                              b->norm[KAS_NORM_GAMMA][c] +
+                          b->norm[KAS_NORM_BETA][c];
+    return activation(epilogue.activation, normed + (epilogue.residual ? b->residual[i] : 0));
+}
+
+/* Compares what the epilogues' kernels gave, or with `rounded` what rounding makes of it, with the
+ * reference. */
+static void epilogue_gaps(const kas_agree_setup *b, const double *rounded, kas_gap *gap)
+{
+    for (int e = 0; e < b->program->epilogues; e++) {
+        kas_gap *one = &gap[KAS_GAP_WEIGHTS + b->program->weights + e];
+        *one = (kas_gap){0};
+        for (size_t i = 0; i < b->y_size; i++)
+            compare(one, rounded ? with_epilogue(b, e, rounded, i) : b->outcome[e][i],
+                    with_epilogue(b, e, b->exact.y, i), b->with_nan);
+    }
+}
+
+kas_status kas_agree_setup_gaps(kas_agree_setup *b, kas_gap *gap)
+{
+    KAS_TRY(tensor_gap(b, KAS_ROLE_Y, b->exact.y, b->target->c_out, b->y_pitch, &gap[KAS_GAP_Y]));
+    epilogue_gaps(b, NULL, gap);
+    if (!b->program->training)
+        return KAS_OK;
+    KAS_TRY(tensor_gap(b, KAS_ROLE_DX, b->exact.dx, b->target->c_in, b->x_pitch, &gap[KAS_GAP_DX]));
+    for (int k = 0; k < b->program->weights; k++)
+        KAS_TRY(weight_gap(b, k, &gap[KAS_GAP_WEIGHTS + k]));
+    return KAS_OK;
 }
 
 kas_status kas_agree_setup_rounding(kas_agree_setup *b, uint64_t seed, kas_gap *gap)
@@ -358,6 +494,7 @@ kas_status kas_agree_setup_rounding(kas_agree_setup *b, uint64_t seed, kas_gap *
     kas_reference_round(b->reference, 0, 0);
     KAS_TRY(status);
     gap[KAS_GAP_Y] = gap_of(b->rounded.y, b->exact.y, b->y_size);
+    epilogue_gaps(b, b->rounded.y, gap);
     gap[KAS_GAP_DX] = gap_of(b->rounded.dx, b->exact.dx, b->x_size);
     for (int k = 0; k < b->program->weights; k++)
         gap[KAS_GAP_WEIGHTS + k] =

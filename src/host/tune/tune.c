@@ -340,15 +340,15 @@ static void share_results(kas_tuner *t)
     }
 }
 
-/* Epilogues are no part of the file: `check --schedule` has none. */
+/* A launch that adds up what pieces of the batch gave is no part of the file, which is for one piece. */
 static kas_status make_result(kas_tuner *t)
 {
     kas_buf file = {0};
     kas_buf_puts(&file, kas_buf_text(&t->plain->text));
-    for (int i = 0; i < t->version[0]->forwards + t->version[0]->backwards; i++) {
+    for (int i = 0; i < t->out->launches; i++) {
         const kas_tune_search *s = &t->search[t->search[i].like];
         const kas_tuned_launch *launch = &t->out->launch[i];
-        if (launch->kept)
+        if (launch->kept && kas_tune_launch(t->version[0], i)->times == t->version[0]->pieces)
             kas_buf_printf(&file, "kernel %s\n%s", launch->name, s->trial[s->best].steps);
     }
     kas_status status = kas_buf_status(&file);

@@ -66,7 +66,7 @@ typedef struct kas_tuned {
      * has and the other has not */
     kas_tuned_launch *map;
     int maps;
-    char *file; /* the schedules that were kept of both passes, as a schedule file */
+    char *file; /* the schedules that were kept, as a schedule file */
 } kas_tuned;
 
 /* Tunes program number p. The caller frees *out with kas_tuned_free. */
