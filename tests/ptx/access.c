@@ -300,6 +300,89 @@ static void chain_store(const access *a, ptx_space space)
     }
 }
 
+/* ---- copies that are under way --------------------------------------------------------------- */
+
+typedef struct copy {
+    ptx_instruction to;
+    uint32_t mask;
+    uint64_t address[PTX_LANES], from[PTX_LANES];
+    unsigned char bytes[PTX_LANES * 4];
+} copy;
+
+/* By warp: the copies for which it has not waited. */
+static struct {
+    copy *list;
+    int count, room;
+} copies[PTX_WARPS];
+
+static copy *add_copy(const ptx_warp *w)
+{
+    const unsigned k = w->first / PTX_LANES;
+    if (copies[k].count == copies[k].room) {
+        copies[k].room = copies[k].room ? 2 * copies[k].room : 16;
+        copies[k].list = realloc(copies[k].list, (size_t)copies[k].room * sizeof(copy));
+        if (!copies[k].list)
+            ptx_new(SIZE_MAX);
+    }
+    return &copies[k].list[copies[k].count++];
+}
+
+/* For each byte of the block's shared memory whether a copy under way will write it; how many copies are
+ * under way. */
+static unsigned char *arriving;
+static size_t arriving_bytes;
+static int under_way;
+
+static void mark_arriving(const ptx_run_state *x, const copy *c, bool arrives)
+{
+    if (arriving_bytes < x->shared.bytes) {
+        arriving = realloc(arriving, x->shared.bytes);
+        if (!arriving)
+            ptx_new(SIZE_MAX);
+        memset(arriving + arriving_bytes, 0, x->shared.bytes - arriving_bytes);
+        arriving_bytes = x->shared.bytes;
+    }
+    for (int lane = 0; lane < PTX_LANES; lane++)
+        if (c->mask >> lane & 1)
+            memset(arriving + (c->address[lane] - x->shared.base), arrives, 4);
+}
+
+static bool is_source(uint64_t address, unsigned bytes)
+{
+    for (int k = 0; k < PTX_WARPS; k++)
+        for (int n = 0; n < copies[k].count; n++)
+            for (int lane = 0; lane < PTX_LANES; lane++) {
+                const copy *c = &copies[k].list[n];
+                if (c->mask >> lane & 1 && address < c->from[lane] + 4 &&
+                    c->from[lane] < address + bytes)
+                    return true;
+            }
+    return false;
+}
+
+static bool is_arriving(const ptx_run_state *x, uint64_t address, unsigned bytes)
+{
+    const uint64_t at = address - x->shared.base;
+    return at < arriving_bytes && bytes <= arriving_bytes - at && memchr(arriving + at, 1, bytes);
+}
+
+/* Fails a write to what a copy under way will write or, perhaps, has yet to read. Its own thread's are
+ * no better than those of others, with or without a barrier between. */
+static bool check_copies(const access *a, ptx_space space)
+{
+    for (int lane = 0; lane < PTX_LANES && under_way > 0; lane++) {
+        const uint64_t address = a->address[lane];
+        if (!(a->mask >> lane & 1))
+            continue;
+        const bool to = space == PTX_SHARED_SPACE && is_arriving(a->x, address, a->each);
+        if (to || (space == PTX_GLOBAL && is_source(address, a->each)))
+            return ptx_run_fault(a->x, a->w, a->i, lane,
+                                 "a write at %#llx while a copy (cp.async) %s it is under way",
+                                 (unsigned long long)address, to ? "to" : "from");
+    }
+    return true;
+}
+
 /* ---- one instruction ------------------------------------------------------------------------- */
 
 static bool check_space(const access *a, ptx_space space, int first)
@@ -324,6 +407,8 @@ bool ptx_access(ptx_run_state *x, ptx_warp *w, const ptx_instruction *i, uint32_
     const ptx_space space = space_of(a.address[first]);
     if (!check_space(&a, space, first) || (space == PTX_LOCAL_SPACE && !place_local(&a)))
         return false;
+    if (stores(&a) && !check_copies(&a, space))
+        return false;
     if (stores(&a))
         for (int k = 0; k < i->count; k++)
             m->store(&a, ptx_at(w, i->part[k]), a.bytes + k * i->size);
@@ -340,41 +425,17 @@ bool ptx_access(ptx_run_state *x, ptx_warp *w, const ptx_instruction *i, uint32_
     return true;
 }
 
-/* ---- copies that are under way --------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
-typedef struct copy {
-    ptx_instruction to;
-    uint32_t mask;
-    uint64_t address[PTX_LANES];
-    unsigned char bytes[PTX_LANES * 4];
-} copy;
-
-/* By warp: the copies for which it has not waited. */
-static struct {
-    copy *list;
-    int count, room;
-} copies[PTX_WARPS];
-
-static copy *add_copy(const ptx_warp *w)
-{
-    const unsigned k = w->first / PTX_LANES;
-    if (copies[k].count == copies[k].room) {
-        copies[k].room = copies[k].room ? 2 * copies[k].room : 16;
-        copies[k].list = realloc(copies[k].list, (size_t)copies[k].room * sizeof(copy));
-        if (!copies[k].list)
-            ptx_new(SIZE_MAX);
-    }
-    return &copies[k].list[copies[k].count++];
-}
-
-/* Does the loads of a copy, or its stores, with the bytes of `c`. */
-static bool do_copy(ptx_run_state *x, ptx_warp *w, const ptx_instruction *i, copy *c)
+/* Does the loads of a copy, or its stores, with the bytes of `c`, which begins or arrives. */
+static bool do_copy(ptx_run_state *x, ptx_warp *w, const ptx_instruction *i, bool begins, copy *c)
 {
     access a = {.x = x, .w = w, .i = i, .mask = c->mask, .each = 4};
     memcpy(a.address, c->address, sizeof a.address);
     memcpy(a.bytes, c->bytes, sizeof c->bytes);
     const int first = __builtin_ctz(c->mask);
-    if (!check_space(&a, space_of(a.address[first]), first) || !do_runs(&a))
+    if (!check_space(&a, space_of(a.address[first]), first) ||
+        (begins && !check_copies(&a, i->space)) || !do_runs(&a))
         return false;
     memcpy(c->bytes, a.bytes, sizeof c->bytes);
     return true;
@@ -382,22 +443,26 @@ static bool do_copy(ptx_run_state *x, ptx_warp *w, const ptx_instruction *i, cop
 
 bool ptx_copy(ptx_run_state *x, ptx_warp *w, const ptx_instruction *i, uint32_t mask)
 {
-    copy *c = add_copy(w), load = {.to = *i, .mask = mask};
+    copy c = {.to = *i, .mask = mask}, load = c;
     memcpy(load.address, ptx_at(w, i->b), sizeof load.address);
     load.to.kind = PTX_LOAD_KIND;
     load.to.space = PTX_GLOBAL;
-    if (!do_copy(x, w, &load.to, &load))
+    if (!do_copy(x, w, &load.to, false, &load))
         return false;
     ptx_count_global(&x->f->counts, load.address, mask, 4, false);
-    *c = load;
-    c->to.kind = PTX_STORE_KIND;
-    c->to.space = PTX_SHARED_SPACE;
-    memcpy(c->address, ptx_at(w, i->a), sizeof c->address);
-    if (!do_copy(x, w, &c->to, c)) /* it may arrive at once */
+    memcpy(c.from, load.address, sizeof c.from);
+    memcpy(c.bytes, load.bytes, sizeof c.bytes);
+    memcpy(c.address, ptx_at(w, i->a), sizeof c.address);
+    c.to.kind = PTX_STORE_KIND;
+    c.to.space = PTX_SHARED_SPACE;
+    if (!do_copy(x, w, &c.to, true, &c)) /* it may arrive at once */
         return false;
     for (int lane = 0; lane < PTX_LANES; lane++)
         if (mask >> lane & 1)
-            memset(x->shared.written + (c->address[lane] - x->shared.base), 0, 4);
+            memset(x->shared.written + (c.address[lane] - x->shared.base), 0, 4);
+    mark_arriving(x, &c, true);
+    under_way++;
+    *add_copy(w) = c;
     return true;
 }
 
@@ -409,19 +474,25 @@ bool ptx_wait_copies(ptx_run_state *x, ptx_warp *w, uint32_t mask)
         copy c = copies[k].list[n];
         const uint32_t others = c.mask & ~mask;
         c.mask &= mask;
-        if (c.mask && !do_copy(x, w, &c.to, &c))
+        if (c.mask && !do_copy(x, w, &c.to, false, &c))
             return false;
+        mark_arriving(x, &c, false);
         if (c.mask)
             ptx_count_shared(&x->f->counts, c.address, c.mask, 4);
         c.mask = others;
         if (others)
             copies[k].list[left++] = c;
     }
+    under_way -= copies[k].count - left;
     copies[k].count = left;
     return true;
 }
 
-void ptx_forget_copies(const ptx_warp *w)
+void ptx_forget_copies(void)
 {
-    copies[w->first / PTX_LANES].count = 0;
+    for (int k = 0; k < PTX_WARPS; k++)
+        copies[k].count = 0;
+    if (under_way > 0)
+        memset(arriving, 0, arriving_bytes);
+    under_way = 0;
 }

@@ -289,7 +289,6 @@ static void start_warp(ptx_run_state *x, ptx_warp *w)
     w->stack[0] = (ptx_group){0, -1, w->alive};
     w->depth = 1;
     w->fence = w->used = w->deepest = 0;
-    ptx_forget_copies(w);
     memset(w->chain, 0, x->f->registers / 64 * sizeof *w->chain);
     set_specials(x, w);
 }
@@ -345,6 +344,7 @@ static bool run_block(ptx_run_state *x, unsigned first)
     x->shared_chain = 0;
     clear(&x->shared);
     clear(&x->local);
+    ptx_forget_copies();
     for (unsigned k = 0; k < x->warps; k++)
         start_warp(x, &x->warp[k]);
     while (!ended) {

@@ -60,10 +60,11 @@ bool ptx_run_fault(const ptx_run_state *x, const ptx_warp *w, const ptx_instruct
                    const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /* access.c, shuffle.c. A copy is done when its warp waits for it; until then what it writes counts as
- * unwritten. ptx_forget_copies forgets those for which an earlier block did not wait. */
+ * unwritten, and nothing may write there, or where it reads. ptx_forget_copies forgets those for which
+ * an earlier block did not wait. */
 bool ptx_copy(ptx_run_state *x, ptx_warp *w, const ptx_instruction *i, uint32_t mask);
 bool ptx_wait_copies(ptx_run_state *x, ptx_warp *w, uint32_t mask);
-void ptx_forget_copies(const ptx_warp *w);
+void ptx_forget_copies(void);
 bool ptx_access(ptx_run_state *x, ptx_warp *w, const ptx_instruction *i, uint32_t mask);
 bool ptx_shuffle_lanes(ptx_run_state *x, ptx_warp *w, const ptx_instruction *i, uint32_t mask);
 

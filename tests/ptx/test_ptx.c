@@ -69,7 +69,35 @@ static const char kernels[] =
     "  a.y[I] = v; }\n"
     "KERNEL(copied) { __shared__ float s[N]; COPY(s + T, a.x + I); COPIED; __syncthreads();\n"
     "  a.y[I] = s[T ^ 64]; }\n"
+    "KERNEL(copied_twice) { __shared__ float s[N]; COPY(s + T, a.x + I); COPIED;\n"
+    "  COPY(s + T, a.x + I); a.y[I] = 0; COPIED; s[T] += 1; a.x[I] = 5; a.y[I] = s[T]; }\n"
     /* wrong */
+    "KERNEL(copy_over_write) { __shared__ float s[N]; COPY(s + T, a.x + I); s[T] = 2; COPIED;\n"
+    "  a.y[I] = s[T]; }\n"
+    "KERNEL(copy_over_other) { __shared__ float s[N]; COPY(s + T, a.x + I); __syncthreads();\n"
+    "  s[T ^ 64] = 2; __syncthreads(); COPIED; a.y[I] = s[T]; }\n"
+    "KERNEL(copy_from_written) { __shared__ float s[N]; COPY(s + T, a.x + I); a.x[I] = 1; COPIED;\n"
+    "  a.y[I] = s[T]; }\n"
+    "KERNEL(copy_over_copy) { __shared__ float s[N]; COPY(s + T, a.x + I); COPY(s + T, a.x + I);\n"
+    "  COPIED; a.y[I] = s[T]; }\n"
+    "KERNEL(copies_race) { __shared__ float s[N]; COPY(s + T / 2, a.x + I); COPIED;\n"
+    "  __syncthreads(); a.y[I] = s[T / 2]; }\n"
+    "KERNEL(copy_crooked) { __shared__ float s[N]; COPY((char *)s + 2, a.x); COPIED; a.y[I] = "
+    "s[T]; }\n"
+    "KERNEL(copy_from_crooked) { __shared__ float s[N]; COPY(s + T, (char *)(a.x + I) + 2); "
+    "COPIED;\n"
+    "  a.y[I] = s[T]; }\n"
+    "KERNEL(copy_from_behind) { __shared__ float s[N]; COPY(s + T, a.x + I + 1); COPIED;\n"
+    "  a.y[I] = s[T]; }\n"
+    "KERNEL(copy_behind) { __shared__ float s[N]; COPY(s + T + a.n - N + 1, a.x + I); COPIED;\n"
+    "  a.y[I] = 0; }\n"
+    "KERNEL(shared_behind) { __shared__ float s[N]; s[T] = a.x[I]; __syncthreads();\n"
+    "  a.y[I] = s[T + a.n - N + 1]; }\n"
+    "KERNEL(shared_write_behind) { __shared__ float s[N]; s[T + a.n - N + 1] = a.x[I];\n"
+    "  __syncthreads(); a.y[I] = s[T]; }\n"
+    "KERNEL(unwritten_local) { float v[8];\n"
+    "  if (a.n == 1) for (int k = 0; k < 8; k++) v[k] = a.x[k];\n"
+    "  v[(int)a.x[I] & 3] = 1; a.y[I] = v[((int)a.x[I] & 3) + 4]; }\n"
     "KERNEL(copy_not_awaited) { __shared__ float s[N]; COPY(s + T, a.x + I); __syncthreads();\n"
     "  a.y[I] = s[T ^ 64]; }\n"
     "KERNEL(copy_no_barrier) { __shared__ float s[N]; COPY(s + T, a.x + I); COPIED;\n"
@@ -270,6 +298,9 @@ static void no_races(void **state)
     run("copied", 1, N);
     for (int i = 0; i < N; i++)
         assert_true(y[i] == x[i ^ 64]);
+    run("copied_twice", 1, N);
+    for (int i = 0; i < N; i++)
+        assert_true(y[i] == (float)i + 1 && x[i] == 5);
     run("bytes", 4, 64);
     for (int i = 0; i < N; i++)
         assert_int_equal(((const unsigned char *)y)[i], i);
@@ -359,6 +390,19 @@ static void planted_faults(void **state)
         {"copy_not_awaited", 1, N, "that nothing has written"},
         {"copy_no_barrier", 1, N, "a race at"},
         {"copy_over_reader", 1, N, "with no barrier between"},
+        {"copy_over_write", 1, N, "while a copy (cp.async) to it is under way"},
+        {"copy_over_other", 1, N, "while a copy (cp.async) to it is under way"},
+        {"copy_from_written", 1, N, "while a copy (cp.async) from it is under way"},
+        {"copy_over_copy", 1, N, "while a copy (cp.async) to it is under way"},
+        {"copies_race", 1, N, "wrote it in the same launch"},
+        {"copy_crooked", 1, N, "an access of 4 bytes at"},
+        {"copy_crooked", 1, N, "which is no multiple of them"},
+        {"copy_from_crooked", 1, N, "which is no multiple of them"},
+        {"copy_from_behind", 1, N, "0 bytes behind the end of an allocation of 1024 bytes"},
+        {"copy_behind", 1, N, "0 bytes behind the end of shared memory of 1024 bytes"},
+        {"shared_behind", 1, N, "0 bytes behind the end of shared memory of 1024 bytes"},
+        {"shared_write_behind", 1, N, "0 bytes behind the end of shared memory of 1024 bytes"},
+        {"unwritten_local", 1, N, "that nothing has written"},
         {"no_barrier_behind", 1, N, "with no barrier between"},
         {"both_write", 1, N, "wrote it in the same launch"},
         {"blocks_write", 2, 128, "wrote it in the same launch"},
@@ -398,22 +442,29 @@ static void planted_faults(void **state)
     ".reg .pred %p<4>;\n.reg .b16 %h<4>;\n.reg .f32 %f<8>;\n.reg .b32 %r<8>;\n.reg .b64 %rd<4>;\n" \
     "ld.param.u64 %rd1, [k_param_0];\n" body "ret;\n}\n"
 
-/* Runs a text of one thread and returns the first word of y. */
-static uint32_t result_of(const char *text)
+/* Runs a text of one thread; false, and a message, where it has a fault. */
+static bool run_text(const char *text, char fault[PTX_FAULT])
 {
     const unsigned one[3] = {1, 1, 1};
     const uint64_t args = (uint64_t)(uintptr_t)y;
-    char fault[PTX_FAULT] = "";
     ptx_module *m = ptx_read(text, fault);
     ptx_function *f = m ? ptx_find(m, "k", fault) : NULL;
     if (!f)
         fail_msg("%s", fault);
     ptx_region_add(y, sizeof y);
-    if (!ptx_launch(f, one, one, &args, 1, fault))
-        fail_msg("%s", fault);
+    const bool right = ptx_launch(f, one, one, &args, 1, fault);
     ptx_region_remove(y);
     ptx_free(m);
+    return right;
+}
+
+/* Runs a text of one thread and returns the first word of y. */
+static uint32_t result_of(const char *text)
+{
+    char fault[PTX_FAULT] = "";
     uint32_t word;
+    if (!run_text(text, fault))
+        fail_msg("%s", fault);
     memcpy(&word, y, sizeof word);
     return word;
 }
@@ -471,6 +522,16 @@ static void roundings(void **state)
             fail_msg("case %zu: %08x instead of %08x", i, result_of(c[i].text), c[i].result);
 }
 
+/* NVRTC copies arguments before it computes a place among them. */
+static void arguments_behind(void **state)
+{
+    (void)state;
+    char fault[PTX_FAULT] = "";
+    assert_false(run_text(PTX_TEXT("ld.param.u32 %r1, [k_param_0+8];\n" STORE32), fault));
+    if (!strstr(fault, "0 bytes behind the end of the arguments of 8 bytes"))
+        fail_msg("%s", fault);
+}
+
 static void unknown_instruction(void **state)
 {
     (void)state;
@@ -496,16 +557,12 @@ static void unknown_instruction(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(elementwise),
-                                       cmocka_unit_test(reduction),
-                                       cmocka_unit_test(shuffles),
-                                       cmocka_unit_test(divergence),
-                                       cmocka_unit_test(no_races),
-                                       cmocka_unit_test(local_memory),
-                                       cmocka_unit_test(counts),
-                                       cmocka_unit_test(chains),
-                                       cmocka_unit_test(planted_faults),
-                                       cmocka_unit_test(roundings),
-                                       cmocka_unit_test(unknown_instruction)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(elementwise),      cmocka_unit_test(reduction),
+        cmocka_unit_test(shuffles),         cmocka_unit_test(divergence),
+        cmocka_unit_test(no_races),         cmocka_unit_test(local_memory),
+        cmocka_unit_test(counts),           cmocka_unit_test(chains),
+        cmocka_unit_test(planted_faults),   cmocka_unit_test(roundings),
+        cmocka_unit_test(arguments_behind), cmocka_unit_test(unknown_instruction)};
     return cmocka_run_group_tests(tests, open_module, close_module);
 }
