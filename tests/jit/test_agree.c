@@ -235,7 +235,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_well_conditioned), cmocka_unit_test(test_near_ties),
-        cmocka_unit_test(test_constant), cmocka_unit_test(test_noise),
-        cmocka_unit_test(test_inference), cmocka_unit_test(test_epilogues)};
+        cmocka_unit_test(test_constant),         cmocka_unit_test(test_noise),
+        cmocka_unit_test(test_inference),        cmocka_unit_test(test_epilogues)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -261,15 +261,15 @@ static kas_status find_known(kas_tuner *t, int i)
     kas_tune_search *s = &t->search[i];
     kas_tuned_launch *launch = &t->out->launch[i];
     char *steps = NULL;
-    KAS_TRY(kas_tune_find(t->options, kas_tune_launch(t->version[0], i)->record, t->options->trials,
-                          launch, &steps));
+    const kas_status status = kas_tune_find(t->options, kas_tune_launch(t->version[0], i)->record,
+                                            t->options->trials, launch, &steps);
     s->open = !launch->known;
     s->ratio = 1;
     s->trial[s->open ? 1 : 0] = (kas_trial){.steps = steps, .predicted = INFINITY};
     s->ranked = s->open && steps ? 2 : 1;
     if (s->open)
         s->trial[0].steps = steps_of(t->version[0], launch->name);
-    return KAS_OK;
+    return status;
 }
 
 /* Builds the default, and looks up what is known of its launches. A kernel that writes Y and never
