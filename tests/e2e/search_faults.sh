@@ -10,7 +10,7 @@ results() { "$kas" best "$1" --json | sed -n 's/.*"kind": "\([^"]*\)", "index": 
 states() { "$kas" status "$1" --json | sed 's/.*"states": {\([^}]*\)}.*/\1/'; }
 
 "$kas" dataset make shapes -o "$dir/s.h5" --train 90 --test 20 --size 8 --classes 4 >/dev/null
-search=("$kas" search --strategy random --objective accuracy --dataset "$dir/s.h5" --net resnet20 --candidates 3 --epochs 1 --batch 30 --lr 0.01 --seed 4
+search=("$kas" search --strategy random --objective accuracy --dataset "$dir/s.h5" --net resnet20:n=1 --candidates 3 --epochs 1 --batch 30 --lr 0.01 --seed 4
     --device cpu --threads 1 --prune none)
 expect 0 'best kernel:' "${search[@]}" --study "$dir/a"
 results "$dir/a" >"$dir/results.a"
@@ -39,7 +39,7 @@ expect 0 'best kernel:' "${search[@]}" --study "$dir/b"
 results "$dir/b" | diff "$dir/results.a" - || fail "the faults changed the results"
 
 # A data set that is cut off while it is streamed: the search ends and names the file, and goes on when the file is whole again.
-stream=("${search[@]}" --candidates 1 --epochs 40 --stream --study "$dir/c")
+stream=("${search[@]}" --candidates 1 --epochs 120 --stream --study "$dir/c")
 cp "$dir/s.h5" "$dir/whole.h5"
 "${stream[@]}" >"$dir/out" 2>"$dir/err" & pid=$!
 await "an epoch" grep -qs 'epoch 1:' "$dir/c/logs/baseline.log"
