@@ -88,7 +88,7 @@ echo "ok: train, export, bench layers --tuned; maps by loops"
 twins() { "$kas" tune kernels/shift_conv.json "${net[@]}" --batch 2 --inference --json "$@" >"$dir/all" 2>"$dir/err"; launches; }
 figures() { sed 's/.*\("seconds": [^,]*\).*\("choice.*"ratio_high": [^,]*\).*/\1 \2/' "$1" | sort -u | wc -l; } # different ones
 rm -rf "$dir/cache/schedules"
-twins --trials 1
+twins --trials 1 --layer layer2.0.conv1
 grep -q 'below the floor' "$dir/err" || sed 's/.*"seconds": \([^,]*\), "floor": \([^,]*\),.*/\1 \2/' "$dir/json" | awk '$1 < $2 { exit 1 }' ||
     fail "timed below the floor without a warning: $(cat "$dir/json")"
 [[ " $(values seconds)" != *' 0 '* ]] || fail "launches that were not timed: $(cat "$dir/json")"
@@ -127,7 +127,7 @@ for more in '--inference' '--precision bf16' '--inference --precision fp16' '--p
     expect 0 ' ok, bits as by the default schedules' check "$dir/shown.txt"
 done
 expect 2 '--precision bf16: '"$dir/shown.txt"' is for tf32' check "$dir/shown.txt" --precision bf16
-"$kas" tune kernels/squeeze_excite.json "${net[@]}" --layer layer2.0.conv2 --batch 2 --trials 20 --inference -o "$dir/x.txt" >/dev/null
+"$kas" tune kernels/squeeze_excite.json "${net[@]}" --layer layer2.0.conv2 --batch 2 --trials 8 --inference -o "$dir/x.txt" >/dev/null
 grep -q '^phase inference' "$dir/x.txt" || fail "the file's phase: $(cat "$dir/x.txt")"
 expect 0 ' ok, bits ' check "$dir/x.txt"
 # The kernels of epilogues, which write Y in the network, with schedules of their own.
