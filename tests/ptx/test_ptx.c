@@ -147,7 +147,10 @@ static const char kernels[] =
 /* ---- running --------------------------------------------------------------------------------- */
 
 static ptx_module *module;
-static _Alignas(256) float x[N], y[N];
+/* Apart, so that what lies behind x is in no allocation. */
+static _Alignas(256) float memory[3 * N];
+static float *const x = memory, *const y = memory + 2 * N;
+enum { BYTES = N * sizeof *memory };
 
 static int open_module(void **state)
 {
@@ -187,9 +190,9 @@ static void need_nvrtc(void)
 /* x[i] = i, and y is not written. */
 static void set_memory(void)
 {
-    ptx_region_add(x, sizeof x);
-    ptx_region_add(y, sizeof y);
-    ptx_region_wrote(x, sizeof x);
+    ptx_region_add(x, BYTES);
+    ptx_region_add(y, BYTES);
+    ptx_region_wrote(x, BYTES);
     for (int i = 0; i < N; i++) {
         x[i] = (float)i;
         y[i] = NAN;
@@ -451,7 +454,7 @@ static bool run_text(const char *text, char fault[PTX_FAULT])
     ptx_function *f = m ? ptx_find(m, "k", fault) : NULL;
     if (!f)
         fail_msg("%s", fault);
-    ptx_region_add(y, sizeof y);
+    ptx_region_add(y, BYTES);
     const bool right = ptx_launch(f, one, one, &args, 1, fault);
     ptx_region_remove(y);
     ptx_free(m);
