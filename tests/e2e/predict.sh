@@ -34,6 +34,7 @@ seconds() { KAS_CUDA_LIBS=/nowhere/lib.so "$kas" predict $net --machine auto --j
 
 # Every launch of sampled kernels and of files, on a machine that is not here.
 expect 0 'of their floor' "$kas" bench predicted $net --repeats 1 --machine a100 --precision bf16
+expect 0 '"median_program_ratio"' "$kas" bench predicted $net --kernel kernels/involution.json --machine auto --json
 expect 0 '"median_program_ratio"' "$kas" bench predicted $net --kernel kernels/involution.json --machine h200 --json
 expect 3 'machine "h101"' "$kas" bench predicted --machine h101
 expect 2 '--machine is an option of the suite predicted only' "$kas" bench step --machine h100

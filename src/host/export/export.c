@@ -142,9 +142,9 @@ static kas_status write_tensors(const kas_export_options *o)
     char path[4096];
     const size_t size = (size_t)CHECK_IMAGES * in->c * in->h * in->w;
     double *images = malloc(sizeof *images * (size + CHECK_IMAGES * (size_t)n->net->classes));
-    double *logits = images + size;
     if (!images)
         return kas_fail(KAS_NO_MEMORY, "export: no memory for %d images", CHECK_IMAGES);
+    double *logits = images + size;
     kas_export_check_images(n->net, CHECK_IMAGES, images);
     KAS_TRY_GOTO(kas_ref_net_create_replaced(n->net, n->replacement, &net), out);
     KAS_TRY_GOTO(o->weights ? kas_export_read_weights(o->weights, net)

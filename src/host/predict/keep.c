@@ -209,8 +209,7 @@ kas_status kas_keep_apply(const kas_keep *keep, const char *name, const kas_net 
     kas_predictor *predictor;
     if (!keep->machine)
         return KAS_OK;
-    KAS_TRY(kas_machine_find(keep->machine, keep->device ? keep->device : "auto", keep->threads,
-                             &machine));
+    KAS_TRY(kas_machine_find(keep->machine, keep->device, keep->threads, &machine));
     KAS_TRY(kas_predictor_create(&machine, net, keep->batch ? keep->batch : KAS_KEEP_BATCH,
                                  keep->precision, &predictor));
     kas_status status = kas_keep_slower(predictor, targets, count, budget, kernels);

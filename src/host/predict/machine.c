@@ -247,7 +247,7 @@ kas_status kas_machine_here(const char *device, int threads, kas_machine *out)
     kas_device_spec spec;
     kas_device_info info;
     kas_device *cpu;
-    KAS_TRY(kas_device_spec_read(device, &spec));
+    KAS_TRY(kas_device_spec_read(device ? device : "auto", &spec));
     if (spec.cuda && find_gpu(&spec, &info))
         return kas_machine_of(&info, out);
     if (!spec.cpu)

@@ -71,8 +71,8 @@ kas_status kas_machine_find(const char *spec, const char *device, int threads, k
 /* Finds the model of an open device: the calibrated one that is kept, else the built-in one of its
  * name, else one of its kind. */
 kas_status kas_machine_of(const kas_device_info *info, kas_machine *out);
-/* Does so for the device that --device names ("auto", "cpu", "cuda:1"), without opening a GPU: for
- * processes that leave it to others. `threads`: of a CPU; 0 = all cores. */
+/* Does so for the device that --device names ("auto", "cpu", "cuda:1"; NULL: "auto"), without opening
+ * a GPU: for processes that leave it to others. `threads`: of a CPU; 0 = all cores. */
 kas_status kas_machine_here(const char *device, int threads, kas_machine *out);
 /* The built-in machine number i; NULL at the end. */
 const kas_machine *kas_machine_builtin(int i);

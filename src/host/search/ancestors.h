@@ -25,8 +25,8 @@
 /* How the kernels evolve, which changes nothing of the result. */
 typedef struct kas_ancestors_run {
     int threads; /* 0: all cores */
-    const char *
-        kept; /* file of the scores that are known already and of those that are found (kept_scores.h); NULL: none */
+    /* File of scores (kept_scores.h), which is read first and written after every brood; NULL: none */
+    const char *kept;
     const char *digest;        /* of what determines the scores */
     bool (*interrupted)(void); /* asked before every attempt; NULL: never */
     /* Told after every brood how many of how many are scored and which share of the variance the best gives; NULL: nobody. */

@@ -13,16 +13,17 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const kas_kept_score *)a)->name, ((const kas_kept_score *)b)->name);
 }
 
-/* Takes a line; a line that is damaged ends the reading. */
-static bool read_line(const char *line, kas_kept_score *out)
+/* Reads a line that ends at `end`. Returns false where it is damaged. */
+static bool read_line(const char *line, const char *end, kas_kept_score *out)
 {
     int length = 0;
     _Static_assert(KAS_NAME_SIZE == 17, "the width in the format");
-    return sscanf(line, "%16s %lf %lf\n%n", out->name, &out->latency, &out->score, &length) == 3 &&
-           length > 0;
+    return sscanf(line, "%16[0-9a-f] %lf %lf%n", out->name, &out->latency, &out->score, &length) ==
+               3 &&
+           line + length == end;
 }
 
-/* Takes the lines behind the digest, and adds them to the text as they are. */
+/* Takes the lines behind the digest up to the first damaged one, and adds them to the text as they are. */
 static kas_status take_lines(const char *lines, kas_kept_scores *out)
 {
     int room = 0;
@@ -32,7 +33,7 @@ static kas_status take_lines(const char *lines, kas_kept_scores *out)
     out->list = calloc((size_t)room + 1, sizeof *out->list);
     if (!out->list)
         return kas_fail(KAS_NO_MEMORY, "kept scores: out of memory");
-    for (const char *end; (end = strchr(at, '\n')) && read_line(at, &out->list[out->count]);
+    for (const char *end; (end = strchr(at, '\n')) && read_line(at, end, &out->list[out->count]);
          at = end + 1)
         out->count++;
     kas_buf_add(&out->text, lines, (size_t)(at - lines));

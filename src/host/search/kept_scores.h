@@ -1,8 +1,7 @@
 /* The scores that ancestors have had in a run that was stopped, so that the same command need not find them again.
  *
  * A text file: the digest of what determines the scores, then a line "NAME LATENCY SCORE" for every kernel that was judged, in the
- * order of judging. The evolution itself is repeated, which takes no time. Whatever is wrong with a file, it is no file: its scores
- * are found again. */
+ * order of judging. The evolution itself is repeated, which takes little time. Scores behind a damaged line are found again. */
 #ifndef KAS_SEARCH_KEPT_SCORES_H
 #define KAS_SEARCH_KEPT_SCORES_H
 
@@ -23,7 +22,7 @@ typedef struct kas_kept_scores {
     kas_buf text; /* of the file, with what was added */
 } kas_kept_scores;
 
-/* Opens the scores of the digest; a file of another one counts for nothing. The caller frees *out with kas_kept_scores_free, also
+/* Opens the scores of the digest; a file of another digest, or one that cannot be read, counts as none. The caller frees *out with kas_kept_scores_free, also
  * after a failure, which is KAS_NO_MEMORY. */
 kas_status kas_kept_scores_open(const char *path, const char *digest, kas_kept_scores *out);
 void kas_kept_scores_free(kas_kept_scores *scores);

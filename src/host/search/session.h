@@ -30,7 +30,7 @@ typedef struct kas_session_request {
     bool may_grow;             /* the study may get more candidates, if the options ask for more
                                   than it has */
     int threads;               /* of all workers together; 0 = all cores */
-    bool (*interrupted)(void); /* see kas_ancestors_run, as are the next two */
+    bool (*interrupted)(void); /* these three: as in kas_ancestors_run */
     void (*progress)(void *context, int scored, int wanted, double best);
     void *context;
     const char *device; /* see kas_devices_find; NULL: the study's */

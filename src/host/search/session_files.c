@@ -1,4 +1,3 @@
-#include "host/model/safetensors.h"
 #include "host/search/session_files.h"
 
 #include <stdio.h>
@@ -9,6 +8,7 @@
 #include "host/core/file/files.h"
 #include "host/core/sha256.h"
 #include "host/model/pretrained.h"
+#include "host/model/safetensors.h"
 #include "host/predict/machine.h"
 #include "host/search/ancestors.h"
 #include "host/strategy/from.h"

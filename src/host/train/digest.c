@@ -1,10 +1,10 @@
-#include "host/model/safetensors.h"
 #include "host/train/digest.h"
 
 #include <inttypes.h>
 
 #include "host/core/file/files.h"
 #include "host/core/sha256.h"
+#include "host/model/safetensors.h"
 #include "host/space/canonical.h"
 
 /* Writes options only if they differ from the defaults, so that digests of older networks do

@@ -39,7 +39,7 @@ typedef struct kas_tune_options {
     kas_buf *made;              /* gets the names of the records that are made; NULL: nobody asks */
     void (*begin)(void *quiet); /* called before anything is timed, as in kas_device_set_quiet */
     void *quiet;
-    /* Is told what is being done, several times a second or every few seconds; NULL */
+    /* Told what is being done, whenever that changes; NULL: nobody */
     void (*progress)(void *context, const char *what);
     void *progress_context;
 } kas_tune_options;

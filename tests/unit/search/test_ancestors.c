@@ -310,6 +310,15 @@ static void plant_score(const char *path, double score)
     kas_buf_free(&changed);
 }
 
+static int count_kept(const char *path, const char *digest)
+{
+    kas_kept_scores scores;
+    OK(kas_kept_scores_open(path, digest, &scores));
+    const int count = scores.count;
+    kas_kept_scores_free(&scores);
+    return count;
+}
+
 /* Stopped and begun again, with a file whose last line was cut off, the list is that of an undisturbed run, and what was scored is
  * not scored again. Scores of another digest count for nothing. */
 static void interrupted(void **state)
@@ -346,10 +355,10 @@ static void interrupted(void **state)
     kas_buf_clear(&text);
     OK(kas_ancestors_evolve(&w.options, &w.problem, &w.forecast, "", &run, &text));
     assert_non_null(strstr(kas_buf_text(&text), "\"imitation\": 0.999,"));
-    kas_kept_scores others;
-    OK(kas_kept_scores_open(path, "other", &others));
-    assert_int_equal(others.count, 0);
-    kas_kept_scores_free(&others);
+    assert_int_equal(count_kept(path, "other"), 0);
+    static const char damaged[] = "one\n12e45f 0.5 0.25\n12e45f 0.5\n0.5 0.25 0.125\n";
+    OK(kas_file_write_atomic(path, damaged, sizeof damaged - 1));
+    assert_int_equal(count_kept(path, "one"), 1);
     assert_int_equal(unlink(path), 0);
     kas_buf_free(&text);
     close_world(&w);

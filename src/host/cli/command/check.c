@@ -70,9 +70,8 @@ static const struct argp_option option_list[] = {
      "schedules give",
      0},
     {"source", KEY_SOURCE, "DEVICE", 0,
-     "Check the code that is generated for cuda (default) or cpu, whatever the device that runs "
-     "it; "
-     "training and search on the CPU device run the second",
+     "Check the code that is generated for cuda (default) or cpu, whatever device runs it; "
+     "training and search on the CPU device run that for cpu",
      0},
     {"precision", KEY_PRECISION, "P", 0,
      "How kernels store activations and weights: fp32 (default), bf16 or fp16", 0},

@@ -245,10 +245,11 @@ static kas_status find_steps(session *s)
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
+/* Three digits, or four from the thousandth on: not a kernel's name, which may have digits alone. */
 static int is_network(const struct dirent *entry)
 {
     const size_t digits = strspn(entry->d_name, "0123456789");
-    return digits >= 3 && strcmp(entry->d_name + digits, ".json") == 0;
+    return (digits == 3 || digits == 4) && strcmp(entry->d_name + digits, ".json") == 0;
 }
 
 /* Removes a file, or only checks that it may be removed: an input of this command may not. */
