@@ -9,7 +9,7 @@ DEVICE_CODE_FLAGS := -std=c17 -O3 -ffp-contract=fast -fno-math-errno -fno-trappi
 # What only wide accesses ask is a parameter without a use where a thread has one lane; and gcc cannot
 # see that a block reduction has at least one element, nor (gcc 13) that a guarded index stays within its array. Vectors are never
 # passed between files, so that how they are passed is nothing to warn of.
-KERNEL_WARN       := $(WARN) -Wno-unused-parameter $(if $(findstring clang,$(KCC)),,-Wno-maybe-uninitialized -Wno-array-bounds -Wno-psabi)
+KERNEL_WARN       := $(WARN) -Wno-unused-parameter -Wno-psabi $(if $(findstring clang,$(KCC)),,-Wno-maybe-uninitialized -Wno-array-bounds)
 KERNELS           := $(sort $(wildcard $(DEVICE_CODE)/*.cu))
 PRELUDE           := $(DEVICE_CODE)/prelude.h $(DEVICE_CODE)/wide.h $(DEVICE_CODE)/row.h
 PRELUDE_TEXT      := $(PRELUDE) $(DEVICE_CODE)/tile.h # of generated kernels

@@ -7,7 +7,8 @@ set -eu
 "$kas" dataset make shapes -o "$dir/s.h5" --train 200 --test 40 --size 8 --classes 4 >/dev/null
 
 # ---- with training ----
-search=("$kas" search --strategy random --dataset "$dir/s.h5" --net resnet20 --study "$dir/study" --seed 7 --candidates 1
+# Three candidates of seed 14 have a third of the unmodified network's Fisher potential or less, so that no rounding decides.
+search=("$kas" search --strategy random --dataset "$dir/s.h5" --net resnet20 --study "$dir/study" --seed 14 --candidates 2
     --epochs 1 --batch 32 --threads 1 --latency 0 --legality fisher --prefilter naswot:2)
 expect 0 'best kernel:' "${search[@]}"
 expect 0 '' "$kas" log "$dir/study" --json
@@ -16,7 +17,7 @@ cp "$dir/out" "$dir/list"
 import json, sys
 items = [l for l in map(json.loads, open(sys.argv[1])) if l.get("kind") == "candidate"]
 states = [l["state"] for l in items]
-assert states.count("finished") == 1 and "prefiltered" in states and "low-score" in states, states
+assert states.count("finished") == 2 and "prefiltered" in states and "low-score" in states, states
 for l in items:
     if l["state"] == "prefiltered":
         assert "of 2 proposals of like FLOPs" in l["reason"], l

@@ -295,15 +295,20 @@ static kas_status fake_train(kas_slot *slot, const kas_task *task, kas_outcome *
                 return KAS_OK;
             }
         }
-        snprintf(done, sizeof done, "%d", e + 1);
-        KAS_TRY(kas_file_write_atomic(task->checkpoint, done, strlen(done)));
-        note("epoch %s.%d\n", key, e);
         kas_epoch epoch = {.epoch = e, .validation_accuracy = fake_accuracy(task, e)};
         stop_before(slot, what, "stops the search");
+        const kas_verdict verdict = kas_slot_epoch(slot, &epoch);
+        if (task->kind == KAS_WORK_CANDIDATE && !kas_slot_answered(slot)) {
+            out->state = KAS_WORK_QUEUED; /* the next supervisor is asked about this epoch */
+            return KAS_OK;
+        }
+        out->measured.accuracy = epoch.validation_accuracy;
+        snprintf(done, sizeof done, "%d", e + 1);
+        if (verdict != KAS_PRUNE)
+            KAS_TRY(kas_file_write_atomic(task->checkpoint, done, strlen(done)));
+        note("epoch %s.%d\n", key, e);
         if (strstr(what, "then dies") && from == 0)
             raise(SIGKILL);
-        kas_verdict verdict = kas_slot_epoch(slot, &epoch);
-        out->measured.accuracy = epoch.validation_accuracy;
         if (verdict == KAS_PRUNE)
             out->state = KAS_WORK_PRUNED;
         if (verdict == KAS_STOP)

@@ -210,11 +210,23 @@ static const char *implementation(dnnl_primitive_desc_t desc)
  * reads all weights for each of them: it took 21 ms for 16 images of 2x2 pixels, 512 channels and a
  * 3x3 kernel on one core, and the second choice 5.3 ms. From 4 pixels on they are equal (float32;
  * in bf16 the first is as good). */
-static bool is_slow(dnnl_primitive_desc_t desc, const kas_conv_desc *d)
+static bool is_slow(dnnl_primitive_desc_t desc, const kas_conv_desc *d, kas_conv_pass pass)
 {
     enum { SHORT_ROW = 3 };
-    return kas_conv_out_w(d) <= SHORT_ROW &&
+    return pass == KAS_CONV_FORWARD && kas_conv_out_w(d) <= SHORT_ROW &&
            strcmp(implementation(desc), "brgconv:avx512_core") == 0;
+}
+
+/* Returns whether an implementation writes beyond its memory. oneDNN 2.6's gradient of the weights of
+ * 1x1 convolutions first copies every `stride`-th pixel, and where these have fewer channels than a
+ * vector, it has too little room for the copies (seen with AVX2, images of 6x6 pixels and more, and
+ * stride 2). The kernels of AVX-512 share that code; there it was not looked for. */
+static bool is_unsafe(dnnl_primitive_desc_t desc, const kas_conv_desc *d, kas_conv_pass pass)
+{
+    const char *name = implementation(desc);
+    const int lanes = strstr(name, "avx512") ? 16 : 8;
+    return pass == KAS_CONV_BACKWARD_WEIGHTS && d->stride > 1 && d->c_in / d->groups < lanes &&
+           strncmp(name, "jit_1x1:", 8) == 0;
 }
 
 /* Returns whether an implementation is wrong with the epilogue. oneDNN 2.6's matrix products, its
@@ -226,22 +238,25 @@ static bool is_wrong_with(const kas_conv_epilogue *epilogue, dnnl_primitive_desc
            strstr(implementation(desc), "gemm") != NULL;
 }
 
-/* Chooses the implementation of FORWARD: the first, or the one after a slow one. */
-static dnnl_status_t choose(const kas_cpu *cpu, const kas_conv_desc *d,
+/* Chooses an implementation: the first that is neither slow nor writes beyond its memory. `hint`: the
+ * forward pass that a backward pass belongs to. */
+static dnnl_status_t choose(const kas_cpu *cpu, const kas_conv_desc *d, kas_conv_pass pass,
                             const dnnl_convolution_desc_t *desc, dnnl_primitive_attr_t attr,
-                            dnnl_primitive_desc_t *out)
+                            const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *out)
 {
     dnnl_primitive_desc_iterator_t all;
-    dnnl_status_t code = dnnl_primitive_desc_iterator_create(&all, desc, attr, cpu->engine, NULL);
+    dnnl_status_t code = dnnl_primitive_desc_iterator_create(&all, desc, attr, cpu->engine, hint);
     if (code != dnnl_success)
         return code;
     *out = dnnl_primitive_desc_iterator_fetch(all);
-    if (is_slow(*out, d) && dnnl_primitive_desc_iterator_next(all) == dnnl_success) {
+    while (*out && (is_slow(*out, d, pass) || is_unsafe(*out, d, pass))) {
         dnnl_primitive_desc_destroy(*out);
-        *out = dnnl_primitive_desc_iterator_fetch(all);
+        *out = dnnl_primitive_desc_iterator_next(all) == dnnl_success
+                   ? dnnl_primitive_desc_iterator_fetch(all)
+                   : NULL;
     }
     dnnl_primitive_desc_iterator_destroy(all);
-    return dnnl_success;
+    return *out ? dnnl_success : dnnl_unimplemented;
 }
 
 /* Creates the descriptor of FORWARD with an epilogue. */
@@ -260,7 +275,7 @@ static kas_status create_fused_desc(const kas_cpu *cpu, const kas_conv_desc *d,
         &desc, dnnl_forward_inference, dnnl_convolution_direct, &want[PORT_X], &want[PORT_W], &bias,
         &want[PORT_Y], strides, dilates, pad, pad));
     KAS_TRY(create_attr(epilogue, &want[PORT_RESIDUAL], &attr));
-    const dnnl_status_t code = choose(cpu, d, &desc, attr, out);
+    const dnnl_status_t code = choose(cpu, d, KAS_CONV_FORWARD, &desc, attr, NULL, out);
     dnnl_primitive_attr_destroy(attr);
     if (code != dnnl_success)
         return fail_dnnl(code, "convolution with more");
@@ -286,7 +301,7 @@ static kas_status create_desc(const kas_cpu *cpu, const kas_conv_desc *d, kas_co
                                                         dnnl_convolution_direct, x, w, NULL, y,
                                                         strides, dilates, pad, pad));
     dnnl_status_t code = pass == KAS_CONV_FORWARD
-                             ? choose(cpu, d, &desc, NULL, out)
+                             ? choose(cpu, d, pass, &desc, NULL, NULL, out)
                              : dnnl_primitive_desc_create(&hint, &desc, NULL, cpu->engine, NULL);
     if (code != dnnl_success || pass == KAS_CONV_FORWARD)
         return code == dnnl_success ? KAS_OK : fail_dnnl(code, "forward convolution");
@@ -298,7 +313,7 @@ static kas_status create_desc(const kas_cpu *cpu, const kas_conv_desc *d, kas_co
         code = dnnl_dilated_convolution_backward_weights_desc_init(
             &desc, dnnl_convolution_direct, x, w, NULL, y, strides, dilates, pad, pad);
     if (code == dnnl_success)
-        code = dnnl_primitive_desc_create(out, &desc, NULL, cpu->engine, hint);
+        code = choose(cpu, d, pass, &desc, NULL, hint, out);
     dnnl_primitive_desc_destroy(hint);
     return code == dnnl_success ? KAS_OK : fail_dnnl(code, "backward convolution");
 }
