@@ -97,6 +97,19 @@ else
     skip_part "no python3: the pages were not parsed"
 fi
 
+if command -v chromium >/dev/null; then
+    sed -n '1,/<main/ { s/<meta http-equiv="Content-Security-Policy"[^>]*>//; p; }' "$dir/one.html" >"$dir/faulty.html"
+    echo '<div style="width: 2000px; height: 1px"></div><p style="color: #999">faint</p><img src="none.png" alt=""><p id="p"></p>' \
+        '<script>console.error("a"); p.textContent = "written"; none()</script></main>' >>"$dir/faulty.html"
+    python3 tests/e2e/browser.py "$dir/faulty.html" >"$dir/out" && fail "a faulty page passes"
+    for fault in 'sticks out: <div' 'contrast .*faint' 'asks for .*none.png' 'console: .*"error"' 'console: .*exceptionDetails' 'pixels wider than' 'without scripts: another text'; do
+        grep -q "$fault" "$dir/out" || { cat "$dir/out"; fail "$fault is not seen"; }
+    done
+    python3 tests/e2e/browser.py "$dir"/{one,two,begun}.html >"$dir/out" || { cat "$dir/out"; fail "a page looks wrong"; }
+else
+    skip_part "no Chromium: the pages were not opened"
+fi
+
 # The command in a page is that of the study: there is nothing left to do.
 for study in a b; do
     "${report[@]}" "$dir/$study" -o "$dir/page.html" >/dev/null
