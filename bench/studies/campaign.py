@@ -17,7 +17,8 @@ random weights like the unmodified network: all for 6 epochs, a third of them fo
 all images, with three seeds, and the test set once.
 
 A part ends after --minutes, and the same command goes on.  Each worker has one thread.  At the end of a part the lines of that study in
-the file of --runs are replaced: one for each candidate, and one for each training of the end.
+the file of --runs are replaced: one for each candidate, and one for each training of the end.  What a study has is kept beside that
+file, as campaign-answer.tar.xz, until it has ended, so that another machine can go on with it; trainings that were under way begin again there.
 """
 import argparse
 import contextlib
@@ -26,6 +27,8 @@ import os
 import sqlite3
 import statistics
 import sys
+import tarfile
+import tempfile
 import time
 
 from ranks import BATCH, NET, RATE, SIDE, dataset
@@ -90,13 +93,43 @@ def best_of(args):
     return folder
 
 
+def kept(args):
+    return os.path.join(os.path.dirname(os.path.abspath(args.runs)), f"campaign-{args.what}.tar.xz")
+
+
+def keep(args, study):
+    """Keeps the store of a study and the files on which its list depends, without checkpoints."""
+    with tempfile.TemporaryDirectory() as folder, tarfile.open(kept(args) + ".new", "w:xz") as archive:
+        copy = os.path.join(folder, "study.db")
+        with contextlib.closing(sqlite3.connect(os.path.join(study, "study.db"))) as store:
+            store.execute("VACUUM INTO ?", (copy,))
+        archive.add(copy, "study.db")
+        for name in sorted(os.listdir(study)):
+            if name.endswith((".json", ".scores")):
+                archive.add(os.path.join(study, name), name)
+    os.replace(kept(args) + ".new", kept(args))
+
+
+def take_up(args, study):
+    """Makes the folder of a study that was kept, where there is none."""
+    if os.path.exists(kept(args)) and not os.path.exists(study):
+        with tarfile.open(kept(args)) as archive:
+            archive.extractall(study)
+
+
 def search(args):
+    study = os.path.join(args.work, args.what)
+    take_up(args, study)
     words = EXPLORE if args.what == "explore" else ANSWER + ["--from", best_of(args), "--candidates", args.best]
-    code, _, error = kas("search", "--study", os.path.join(args.work, args.what), "--dataset", dataset(args, 50000), *COMMON, *words,
+    code, _, error = kas("search", "--study", study, "--dataset", dataset(args, 50000), *COMMON, *words,
                          "--workers", args.jobs, "--until", int(time.time() + 60 * args.minutes), "--quiet")
     if code not in (0, STOPPED, NOTHING_VALID):
         sys.exit(f"exit code {code}: {error.strip()}")
     replace(args, args.what, lines_of(args, args.what))
+    if code == STOPPED:
+        keep(args, study)
+    elif os.path.exists(kept(args)):
+        os.remove(kept(args))
     print("goes on with the same command" if code == STOPPED else "ended")
 
 
