@@ -19,13 +19,14 @@
 #   pack            20 s    8 ResNet-20 candidates at batch 128 at once against one after the other (pack.sh)
 #   peer-kernels     0 s    200 sampled kernels beside PyTorch, and the time to compile them (peers/kernels.py)
 #   layers          10 s    every layer of ResNet-34 and the known kernels in its place beside the floor
+#   tune             0 s    schedules of the known kernels in ResNet-18, searched and timed beside the default ones
 #   data            10 s    reading, decoding and copying images beside the bound
 #   models           0 s    every network beside the floor (bf16, TF32)
 #   profile          0 s    time and bytes of memory of every kernel of a step, by the GPU's own counters (ncu)
 #   train            0 s    a training of the network as it is
 #   make-test               all that `make test DEVICE=cuda` runs, several at a time (not in `all`)
 #
-#   bench: step jit layers data models       peers: peer-steps peer-kernels       all: all of them, in this order
+#   bench: step jit layers tune data models  peers: peer-steps peer-kernels       all: all of them, in this order
 #
 #   -o FOLDER        results (default: build/gpu-results); made if missing
 #   -t SECONDS       of the whole call (default 570): what does not fit is left for the next call
@@ -52,15 +53,15 @@
 #   there: ./env.sh scripts/bundle.sh bundle         here: KAS_BUNDLE=bundle bench/gpu.sh all
 # NVIDIA's libraries are found in a toolkit or inside Python packages (env.sh). KAS_CUDA_LIBS, as everywhere, names other
 # files, such as the stand-in: with it, KAS_CUDA_PLANS=heuristic and KAS_SIM_MEMORY=268435456, --small runs all parts but
-# the peers on a machine without a GPU.
+# the peers and `tune`, which sweeps a GPU's caches in front of every launch, on a machine without a GPU.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
 # ---- the call -------------------------------------------------------------------------------------------------------
 
-every_part=(build tests sanitize predict step peer-steps search check jit pack peer-kernels layers data models profile train)
+every_part=(build tests sanitize predict step peer-steps search check jit pack peer-kernels layers tune data models profile train)
 declare -A planned=([build]=80 [tests]=60 [sanitize]=60 [predict]=100 [step]=40 [peer-steps]=110 [search]=30 [check]=30
-    [jit]=20 [pack]=20 [peer-kernels]=0 [layers]=10 [data]=10 [models]=0 [profile]=0 [train]=0)
+    [jit]=20 [pack]=20 [peer-kernels]=0 [layers]=10 [tune]=0 [data]=10 [models]=0 [profile]=0 [train]=0)
 out='' limit=570 most_of_step=100000 jobs=$((($(nproc) + 1) / 2)) again='' device=cuda dataset='' net='' epochs='' recipe=''
 small='' parts=() all=''
 given=("$@")
@@ -78,7 +79,7 @@ while [ $# != 0 ]; do
     --epochs) epochs=${2:-} && shift ;;
     --recipe) recipe=${2:-} && shift ;;
     --small) small=1 ;;
-    bench) parts+=(step jit layers data models) ;;
+    bench) parts+=(step jit layers tune data models) ;;
     peers) parts+=(peer-steps peer-kernels) ;;
     all) all=1 ;;
     make-test) parts+=(make-test) ;;
@@ -323,6 +324,15 @@ part_layers() {
     local options=()
     [ -z "$small" ] || options=("${tiny[@]}" --repeats 1 --kernel kernels/depthwise_separable.json)
     bench bench-layers.json 400 layers ${options[@]:+"${options[@]}"} --precision bf16
+}
+
+# What a call has tuned is in the cache, so a kernel that was cut goes on with the next of its launches.
+part_tune() {
+    local kernel kernels=(kernels/*.json) options=(--net resnet18 --batch 64)
+    [ -z "$small" ] || kernels=(kernels/squeeze_excite.json) options=("${tiny[@]}" --layer layer1.0.conv1 --trials 8)
+    for kernel in "${kernels[@]}"; do
+        goes_on=whole step "tune/$(basename "$kernel")" 400 "$kas" tune "$kernel" "${options[@]}" --device "$device" --json
+    done
 }
 
 is_profiled() {

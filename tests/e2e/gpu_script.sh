@@ -132,8 +132,8 @@ says '^sanitize +skipped'
 # All parts in one call, in the order of worth, each with its own time; what is left afterwards goes to those that lack it.
 rm -r "$work/out"
 run -t 100 -s 3 all && fail "half of the parts have nothing to run, and the call ended well"
-order=$(grep '^== ' "$work/said" | head -n 16 | cut -c 4- | tr '\n' ' ')
-[ "$order" = "build tests sanitize predict step peer-steps search check jit pack peer-kernels layers data models profile train " ] || fail "order: $order"
+order=$(grep '^== ' "$work/said" | head -n 17 | cut -c 4- | tr '\n' ' ')
+[ "$order" = "build tests sanitize predict step peer-steps search check jit pack peer-kernels layers tune data models profile train " ] || fail "order: $order"
 state bench-models-bf16.json ok
 
 for wrong in "" "no-such-part" "-t soon bench" "--dataset $work/none.h5 train" "bench -o" "--epochs 0 train"; do
