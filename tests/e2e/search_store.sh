@@ -32,6 +32,8 @@ fails() { # words command...
     expect 4 "$@"
 }
 fails 'No such file' "${search[@]}" --study "$dir/bad" --store "@$dir/none"
+# Ancestors, which would take hours, evolve only when the store is there.
+fails 'No such file' timeout 60 "${search[@]}" --strategy evolution --ancestors 100000 --study "$dir/bad" --store "@$dir/none"
 sed 's|kas:[0-9a-f]*@|kas:wrong@|' "$server/url" >"$dir/wrong"
 fails 'password authentication failed' "${search[@]}" --study "$dir/bad" --store "@$dir/wrong"
 echo 'postgresql://kas:x@127.0.0.1:1/postgres' >"$dir/nowhere"

@@ -19,8 +19,9 @@
 #include "host/reference/kernel/reference.h"
 #include "host/space/sample/sampler.h"
 #include "support/ok.h"
+#include "support/sanitized.h"
 
-enum { FEW = 12, MAX_SHAPES = 64 };
+enum { FEW = FEWER_IF_SANITIZED(12), MAX_SHAPES = 64 };
 
 static int wanted_kernels(void)
 {
@@ -119,7 +120,7 @@ static void test_agreement(void **state)
     fixture f;
     const int kernels = wanted_kernels();
     const bool all = kernels > FEW;
-    kas_agree_options options = {.batch = 2, .seed = 5, .directions = 1};
+    kas_agree_options options = {.batch = 2, .seed = 5, .directions = SANITIZED ? 0 : 1};
     int comparisons = 0, redrawn = 0, screened = 0, ill_conditioned = 0;
     double forward = 0, gradient = 0, numeric = 0;
     open_fixture(&f, all);

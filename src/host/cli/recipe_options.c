@@ -48,29 +48,33 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     return 0;
 }
 
-/* Writes the help of an option: "Peak learning rate (search: 0.1)". */
-static void write_help(const kas_field *field, const kas_recipe *search, char *out, size_t size)
+/* Writes the help of an option: "Peak learning rate (recipe search: 0.1)". */
+static void write_help(const kas_field *field, const char *name, const kas_recipe *recipe,
+                       char *out, size_t size)
 {
     kas_buf value = {0};
-    kas_field_print(field, search, &value);
-    snprintf(out, size, "%s (search: %s)", field->help, value.size ? value.data : "none");
+    kas_field_print(field, recipe, &value);
+    snprintf(out, size, "%s (recipe %s: %s)", field->help, name, value.size ? value.data : "none");
     kas_buf_free(&value);
 }
 
-const struct argp *kas_cli_recipe_argp(void)
+const struct argp *kas_cli_recipe_argp(const char *usual)
 {
+    static char which[160];
     static char help[MOST_FIELDS][160];
     static struct argp_option options[MOST_FIELDS + 2] = {
-        {"recipe", KEY_RECIPE, "NAME|FILE", 0,
-         "How to train: a name of `kas-gpu recipe list` or a file (default search; of imitate: "
-         "imitation); the options "
-         "below change single numbers of it",
-         GROUP}};
+        {"recipe", KEY_RECIPE, "NAME|FILE", 0, which, GROUP}};
     static const struct argp argp = {options, parse, 0, 0, 0, 0, 0};
-    kas_recipe search = kas_recipe_default();
+    kas_recipe recipe;
+    if (kas_recipe_load(usual, &recipe, NULL) != KAS_OK)
+        recipe = kas_recipe_default();
+    snprintf(which, sizeof which,
+             "How to train: a name of `kas-gpu recipe list` or a file (default %s); the options "
+             "below change single numbers of it",
+             usual);
     for (int i = 0; i < kas_recipe_field_count && i < MOST_FIELDS; i++) {
         const kas_field *f = &kas_recipe_fields[i];
-        write_help(f, &search, help[i], sizeof help[i]);
+        write_help(f, usual, &recipe, help[i], sizeof help[i]);
         options[1 + i] =
             (struct argp_option){f->option + 2, key_of(i), f->argument, 0, help[i], GROUP};
     }

@@ -18,8 +18,9 @@ typedef struct kas_cli_recipe {
 } kas_cli_recipe;
 
 /* Returns the parser, whose input is a zero-initialised kas_cli_recipe. Its options are made from
- * the table of fields. */
-const struct argp *kas_cli_recipe_argp(void);
+ * the table of fields; their help has the numbers of the recipe `usual`, the command's default. A
+ * process calls it once. */
+const struct argp *kas_cli_recipe_argp(const char *usual);
 
 /* Gets the recipe with its overrides. Fails with KAS_BAD_INPUT for a bad file, or for numbers that
  * contradict each other. */

@@ -169,13 +169,19 @@ static kas_status ask_begun(kas_session *s, bool *out)
     return kas_store_has_study(s->store, out);
 }
 
-/* Nothing is there while ancestors evolve, which takes minutes; another process may begin the study
- * meanwhile. */
+static bool is_in_database(const kas_session *s)
+{
+    const char *set = getenv("KAS_STORE");
+    return s->place || (set && *set);
+}
+
+/* Ancestors evolve for minutes. A database, which may be out of reach, is opened before; of a study in
+ * a file nothing is there meanwhile. Another process may begin the study in these minutes. */
 kas_status kas_session_pin_files(const kas_session_request *request, const kas_machine *machine,
                                  kas_session *s)
 {
     bool begun = false;
-    if (kas_study_exists(s->study))
+    if (kas_study_exists(s->study) || is_in_database(s))
         KAS_TRY(ask_begun(s, &begun));
     if (!begun) {
         KAS_TRY(evolve_ancestors(request, machine, s));

@@ -9,6 +9,7 @@
 #include "bench_fixture.h"
 #include "host/core/log.h"
 #include "host/net/targets.h"
+#include "support/sanitized.h"
 
 static const kas_bench_options tiny = {.net = "resnet20",
                                        .c = 3,
@@ -76,6 +77,8 @@ static void layers_lines_agree(void **state)
 static void layers_in_bf16(void **state)
 {
     (void)state;
+    if (SANITIZED) /* the same code but for device code */
+        skip();
     kas_bench_options o = tiny;
     lines l;
     o.kernel = "kernels/depthwise_separable.json";

@@ -10,13 +10,13 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "host/device/device.h"
 #include "support/ok.h"
+#include "support/sanitized.h"
 
 enum { BLOCKS = 4096, BEHIND = 4096, MARK = 0xa5 };
 
@@ -27,10 +27,7 @@ static struct {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int checked; /* blocks in all */
 
-#ifdef __SANITIZE_ADDRESS__ /* it replaces them itself */
-enum { SANITIZED = true };
-#else
-enum { SANITIZED = false };
+#ifndef __SANITIZE_ADDRESS__ /* which replaces them itself */
 void *__libc_memalign(size_t alignment, size_t size);
 void __libc_free(void *at);
 

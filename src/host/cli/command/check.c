@@ -417,7 +417,9 @@ static kas_status summary(const checker *c)
         kas_buf line = {0};
         kas_line_begin(&line);
         kas_line_text(&line, "kind", "summary");
-        kas_line_text(&line, "source", sources[c->o->agree.linear_policy]);
+        const bool cpu =
+            c->o->schedule ? c->schedule.cpu : c->o->agree.linear_policy == KAS_LINEAR_CPU;
+        kas_line_text(&line, "source", sources[cpu]);
         kas_line_int(&line, "kernels", c->kernels);
         kas_line_int(&line, "comparisons", c->comparisons);
         kas_line_int(&line, "nvrtc_compilations", c->gpus.compiled);

@@ -82,6 +82,9 @@ static kas_status print_log(const kas_study_args *args, const kas_work *work, ka
 {
     char path[KAS_STUDY_PATH];
     KAS_TRY(kas_study_log_path(args->study, work, path));
+    if (!kas_file_exists(path) && kas_work_ended(work->state))
+        return kas_fail(KAS_BAD_INPUT, "%s: no log: the item is %s%s%s", path,
+                        kas_work_state_name(work->state), *work->reason ? ": " : "", work->reason);
     if (!kas_file_exists(path))
         return kas_fail(KAS_BAD_INPUT, "%s: no log yet: the item is %s", path,
                         kas_work_state_name(work->state));

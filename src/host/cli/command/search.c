@@ -536,7 +536,7 @@ static const char doc[] =
     "\vThe unmodified network is trained first, as the baseline; then the candidates; at the end "
     "the best ones and the unmodified network are trained on the whole training set and scored "
     "once on the test set. Ctrl-C saves; the same command again goes on. Exit code 6: no candidate "
-    "finished, or none is within --max-loss.";
+    "finished, or, with --objective latency, none is faster and within --max-loss.";
 
 static kas_status dry_run(const search_command *c)
 {
@@ -551,7 +551,7 @@ static kas_status dry_run(const search_command *c)
 static kas_status run(int argc, char **argv)
 {
     const struct argp_child children[] = {
-        {&kas_search_work_argp, 0, NULL, 0},  {kas_cli_recipe_argp(), 0, NULL, 0},
+        {&kas_search_work_argp, 0, NULL, 0},  {kas_cli_recipe_argp("search"), 0, NULL, 0},
         {kas_cli_sampler_argp(), 0, NULL, 0}, {&kas_cli_common_argp, 0, NULL, 0},
         {&kas_search_lead_argp, 0, NULL, 0},  {0}};
     _Static_assert(sizeof children / sizeof *children <= MOST_GROUPS + 1, "groups of options");

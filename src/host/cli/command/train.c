@@ -538,7 +538,7 @@ static kas_status check_files(const train_cli *o)
 static kas_status run(int argc, char **argv)
 {
     const struct argp_child children[] = {{&kas_cli_target_argp, 0, NULL, 0},
-                                          {kas_cli_recipe_argp(), 0, NULL, 0},
+                                          {kas_cli_recipe_argp("search"), 0, NULL, 0},
                                           {&kas_cli_common_argp, 0, NULL, 0},
                                           {0}};
     const struct argp argp = {option_list, parse, "", doc, children, 0, 0};
