@@ -24,6 +24,8 @@ static bool is_sticky(CUresult result)
     case KAS_CUDA_ERROR_INVALID_PC:
     case KAS_CUDA_ERROR_LAUNCH_FAILED:
     case KAS_CUDA_ERROR_TENSOR_MEMORY_LEAK:
+    case KAS_CUDA_ERROR_MPS_CLIENT_TERMINATED:
+    case KAS_CUDA_ERROR_EXTERNAL_DEVICE:
     case KAS_CUDA_ERROR_UNKNOWN:
         return true;
     default:

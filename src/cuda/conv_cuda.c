@@ -40,7 +40,15 @@ static kas_status open_cudnn(kas_cuda *cuda)
         return KAS_OK;
     }
     KAS_TRY(status);
-    KAS_TRY(KAS_CUDNN(cuda, cudnnCreate(&cuda->dnn_handle)));
+    status = KAS_CUDNN(cuda, cudnnCreate(&cuda->dnn_handle));
+    if (status == KAS_DEVICE ||
+        status == KAS_UNSUPPORTED) { /* a part of it is missing, or for another CUDA */
+        kas_warn("%s: cuDNN cannot be used, and convolutions will be slower: %s",
+                 cuda->dnn->library.path, kas_error());
+        cuda->dnn_handle = NULL;
+        return KAS_OK;
+    }
+    KAS_TRY(status);
     status = KAS_CUDNN(cuda, cudnnSetStream(cuda->dnn_handle, cuda->stream));
     if (status != KAS_OK) { /* a handle that is kept must be on our stream */
         cuda->dnn->cudnnDestroy(cuda->dnn_handle);

@@ -96,10 +96,12 @@ enum {
     KAS_CUDA_ERROR_INVALID_PC = 718,
     KAS_CUDA_ERROR_LAUNCH_FAILED = 719,
     KAS_CUDA_ERROR_TENSOR_MEMORY_LEAK = 721,
+    KAS_CUDA_ERROR_MPS_CLIENT_TERMINATED = 810,
     KAS_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
     KAS_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
     KAS_CUDA_ERROR_STREAM_CAPTURE_UNJOINED = 904,
     KAS_CUDA_ERROR_STREAM_CAPTURE_ISOLATION = 905,
+    KAS_CUDA_ERROR_EXTERNAL_DEVICE = 911,
     KAS_CUDA_ERROR_UNKNOWN = 999,
 
     KAS_CU_STREAM_NON_BLOCKING = 1,
@@ -395,6 +397,7 @@ enum {
 
 #define KAS_CUDNN_FUNCTIONS(X)                                                                     \
     X(cudnnGetVersion, size_t, (void))                                                             \
+    X(cudnnGetCudartVersion, size_t, (void))                                                       \
     X(cudnnGetErrorString, const char *, (cudnnStatus_t status))                                   \
     X(cudnnCreate, cudnnStatus_t, (cudnnHandle_t * handle))                                        \
     X(cudnnDestroy, cudnnStatus_t, (cudnnHandle_t handle))                                         \

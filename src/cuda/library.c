@@ -48,6 +48,8 @@ static kas_status too_old(const kas_cuda_library *library, const char *oldest)
                     library->path, library->version, oldest);
 }
 
+static int driver_major(void);
+
 static kas_status driver_version(void *table, kas_cuda_library *library)
 {
     const kas_driver *driver = table;
@@ -88,7 +90,15 @@ static kas_status cudnn_version(void *table, kas_cuda_library *library)
     size_t version = ((const kas_cudnn *)table)->cudnnGetVersion();
     snprintf(library->version, sizeof library->version, "%zu.%zu.%zu", version / 10000,
              version / 100 % 100, version % 100);
-    return version < OLDEST_CUDNN ? too_old(library, "9.0") : KAS_OK;
+    if (version < OLDEST_CUDNN)
+        return too_old(library, "9.0");
+    const int newest = driver_major(),
+              built = (int)(((const kas_cudnn *)table)->cudnnGetCudartVersion() / 1000);
+    return newest && built > newest
+               ? kas_fail(KAS_UNSUPPORTED,
+                          "%s: cuDNN %s is built for CUDA %d, and the driver has CUDA %d",
+                          library->path, library->version, built, newest)
+               : KAS_OK;
 }
 
 static kas_status nccl_version(void *table, kas_cuda_library *library)
@@ -151,33 +161,6 @@ static void *open_file(const char *folder, const char *soname, char reason[512])
     return handle;
 }
 
-static void *open_in_list(const char *list, const char *soname, char reason[512])
-{
-    for (const char *p = list; p && *p;) {
-        size_t length = strcspn(p, ":");
-        char folder[4096];
-        if (length > 0 && length < sizeof folder) {
-            memcpy(folder, p, length);
-            folder[length] = '\0';
-            void *handle = open_file(folder, soname, reason);
-            if (handle)
-                return handle;
-        }
-        p += length + (p[length] == ':');
-    }
-    return NULL;
-}
-
-static void *open_library(const char *soname, char reason[512])
-{
-    void *handle = open_in_list(getenv("KAS_CUDA_PATH"), soname, reason);
-    if (!handle)
-        handle = open_file("", soname, reason);
-    if (!handle)
-        handle = open_file("/usr/local/cuda/lib64", soname, reason);
-    return handle;
-}
-
 static kas_status fill(const kind *k, void *handle, void *table)
 {
     kas_cuda_library *library = table;
@@ -215,25 +198,57 @@ static int driver_major(void)
     return load(DRIVER, &driver) == KAS_OK ? atoi(((kas_driver *)driver)->library.version) : 0;
 }
 
+/* A search for a library that can be used. A file that cannot, because it is too old for instance, hides
+ * none that lies in a later place. */
+typedef struct search {
+    const kind *k;
+    void **out;
+    char reason[512];  /* why a file could not be opened; "" */
+    kas_status failed; /* KAS_OK, or why one that was opened is of no use, with its message */
+} search;
+
+/* Returns whether the search has ended, with a table or for want of memory. */
+static bool try_place(search *s, const char *folder, const char *soname)
+{
+    void *handle = open_file(folder, soname, s->reason);
+    if (!handle)
+        return false;
+    s->failed = try_handle(s->k, handle, s->out);
+    return s->failed == KAS_OK || s->failed == KAS_NO_MEMORY;
+}
+
+static bool try_list(search *s, const char *list, const char *soname)
+{
+    for (const char *p = list; p && *p;) {
+        const size_t length = strcspn(p, ":");
+        char folder[4096];
+        if (length > 0 && length < sizeof folder) {
+            memcpy(folder, p, length);
+            folder[length] = '\0';
+            if (try_place(s, folder, soname))
+                return true;
+        }
+        p += length + (p[length] == ':');
+    }
+    return false;
+}
+
 static kas_status load_from_system(const kind *k, void **out)
 {
-    char reason[512] = "";
-    kas_status failed = KAS_OK;
-    int newest = k->majors[0] ? driver_major() : 0;
+    search s = {.k = k, .out = out};
+    const int newest = k->majors[0] ? driver_major() : 0;
     for (int i = 0; k->sonames[i]; i++) {
         if (newest && k->majors[0] && k->majors[i] > newest)
             continue;
-        void *handle = open_library(k->sonames[i], reason);
-        if (!handle)
-            continue;
-        failed = try_handle(k, handle, out);
-        if (failed == KAS_OK || failed == KAS_NO_MEMORY)
-            return failed;
+        if (try_list(&s, getenv("KAS_CUDA_PATH"), k->sonames[i]) ||
+            try_place(&s, "", k->sonames[i]) ||
+            try_place(&s, "/usr/local/cuda/lib64", k->sonames[i]))
+            return s.failed;
     }
-    if (failed != KAS_OK) /* found, but unusable: the message says why */
-        return failed;
-    if (reason[0])
-        return kas_fail(KAS_UNSUPPORTED, "%s cannot be loaded: %s", k->what, reason);
+    if (s.failed != KAS_OK) /* found, but unusable: the message says why */
+        return s.failed;
+    if (s.reason[0])
+        return kas_fail(KAS_UNSUPPORTED, "%s cannot be loaded: %s", k->what, s.reason);
     return kas_fail(KAS_UNSUPPORTED,
                     "%s (%s%s%s) was not found in $KAS_CUDA_PATH, the loader's path or "
                     "/usr/local/cuda/lib64",

@@ -13,6 +13,9 @@ enum { SIM_MAX_DEVICES = 16, SIM_IMAGE_FORMAT = 3 };
 static const char sim_image_magic[8] = "KASSIM\n";
 
 _Noreturn void sim_broken(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Lets a process that was forked from one that had initialised the driver initialise it, too. */
+void sim_driver_reset(void);
 uint32_t sim_random(uint32_t below);
 
 /* ---- failures -------------------------------------------------------------------------------- */

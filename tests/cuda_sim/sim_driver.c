@@ -10,7 +10,13 @@
 enum { DRIVER_VERSION = 13000, BLOCK_MAX = 256 /* the prelude's KAS_BLOCK_MAX */ };
 
 static struct CUctx_st contexts[SIM_MAX_DEVICES];
-static bool initialised;
+static pid_t initialised; /* the process that did; its children cannot use the driver */
+
+void sim_driver_reset(void)
+{
+    if (initialised != getpid())
+        initialised = 0;
+}
 
 /* ---- devices and contexts -------------------------------------------------------------------- */
 
@@ -28,7 +34,9 @@ CUresult cuInit(unsigned flags)
         return KAS_CUDA_ERROR_INVALID_VALUE;
     if (device_count() == 0)
         return KAS_CUDA_ERROR_NO_DEVICE;
-    initialised = true;
+    if (initialised && initialised != getpid())
+        return KAS_CUDA_ERROR_NOT_INITIALIZED;
+    initialised = getpid();
     return KAS_CUDA_SUCCESS;
 }
 
@@ -70,7 +78,7 @@ CUresult cuGetErrorString(CUresult error, const char **text)
 CUresult cuDeviceGetCount(int *count)
 {
     SIM_CALL(cuDeviceGetCount, KAS_CUDA_ERROR_INVALID_VALUE, 0);
-    if (!initialised)
+    if (initialised != getpid())
         return KAS_CUDA_ERROR_NOT_INITIALIZED;
     *count = device_count();
     return KAS_CUDA_SUCCESS;

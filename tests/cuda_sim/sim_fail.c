@@ -233,6 +233,7 @@ void kas_sim_lose_nan(const char *libraries)
 
 void kas_sim_reset(void)
 {
+    sim_driver_reset();
     kas_sim_fail(NULL, 0, 0, false);
     sim_sticky = sim_launches = sim_matmuls = sim_convolutions = sim_graphs = 0;
     sim_waits = sim_idle_waits = makings = 0;

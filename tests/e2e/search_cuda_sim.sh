@@ -43,3 +43,12 @@ grep -q 'try 1 of 3: .*illegal memory access' "$dir/bad.err" || fail "no GPU die
 [ "$(grep -cE '^(baseline|candidate)' "$dir/bad.log")" = \
     "$(grep -cE '^(baseline|candidate).* (finished|screened)' "$dir/bad.log")" ] || fail "$(cat "$dir/bad.log")"
 echo "ok: $finished items finished, though GPUs died"
+
+# Every round of --shrink finds the GPUs anew: the process that forks for it has initialised no driver.
+KAS_SIM_DEVICES=1 "$kas" search --strategy random --net tests/e2e/own_network.json --targets 3x3 --dataset "$dir/s.h5" --study "$dir/rounds" --candidates 1 --epochs 1 \
+    --batch 8 --lr 0.005 --seed 4 --latency 0 --max-loss 100 --shrink 0.98 >/dev/null 2>"$dir/rounds.err" & pid=$!
+await "round 1" grep -q '^study .*/round-1: ' "$dir/rounds.err"
+kill -TERM $pid
+wait $pid || true
+[ "$(grep -c '^study .*/round-[01]: .* on cuda:0' "$dir/rounds.err")" = 2 ] || fail "not both rounds on the GPUs: $(cat "$dir/rounds.err")"
+echo "ok: rounds find the GPUs"

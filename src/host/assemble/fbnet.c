@@ -146,6 +146,14 @@ static kas_status get_slopes(run *r, double ce)
     return KAS_OK;
 }
 
+static bool slopes_are_finite(const run *r)
+{
+    for (int i = 0; i < r->count; i++)
+        if (!isfinite(r->slope[i]))
+            return false;
+    return true;
+}
+
 static void step_theta(run *r, double tau)
 {
     const int options = r->net.options;
@@ -180,7 +188,8 @@ static kas_status run_phase(run *r, int which)
         if (which == 0)
             continue;
         KAS_TRY(get_slopes(r, loss));
-        step_theta(r, tau);
+        if (slopes_are_finite(r)) /* in float16 the loss's scale overflows now and then */
+            step_theta(r, tau);
     }
     return KAS_OK;
 }
@@ -297,6 +306,8 @@ static kas_status create(run *r)
     for (int which = 0; which < 2; which++) {
         KAS_TRY(kas_feed_create(r->device, &r->train[which], beside, &r->feed[which]));
         beside += r->feed[which].layout.total;
+        if (which)
+            r->feed[which].train.rows = NULL; /* theta learns from images that are not mixed */
         const kas_step_options step = {.mode = KAS_TAPE_TRAIN,
                                        .images = &r->feed[which].train,
                                        .recipe = recipe,

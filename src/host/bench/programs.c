@@ -135,7 +135,5 @@ void kas_bench_programs_free(kas_bench_programs *b)
 
 kas_status kas_bench_programs_run(kas_bench_programs *b, int number, double *seconds)
 {
-    KAS_TRY(kas_timer_start(b->timer));
-    KAS_TRY(kas_plan_run(b->plan[number]));
-    return kas_timer_stop(b->timer, seconds);
+    return kas_plan_time(b->plan[number], b->timer, seconds);
 }

@@ -153,7 +153,5 @@ void kas_bench_convs_free(kas_bench_convs *c)
 
 kas_status kas_bench_convs_run(kas_bench_convs *c, double *seconds)
 {
-    KAS_TRY(kas_timer_start(c->timer));
-    KAS_TRY(kas_plan_run(c->plan));
-    return kas_timer_stop(c->timer, seconds);
+    return kas_plan_time(c->plan, c->timer, seconds);
 }

@@ -256,9 +256,9 @@ kas_status kas_device_sync(kas_device *device);
 int kas_plan_steps(const kas_plan *plan);
 /* Runs the plan once and measures each step between two points of the queue: `seconds`
  * [kas_plan_steps]. The steps run one by one, without a graph and on one stream. A device that
- * works asynchronously first runs the whole plan once, so that the measured steps are enqueued
- * before it reaches them; otherwise small steps would seem to take as long as their launch. Waits
- * for the end. */
+ * works asynchronously first clears memory for a while and runs the whole plan once, so that the
+ * measured steps are enqueued before it reaches them; otherwise small steps would seem to take as
+ * long as their launch. Waits for the end. */
 kas_status kas_plan_time_steps(kas_plan *plan, double *seconds);
 
 /* A timer measures the device time between two points of the queue. It is also the way to wait for
@@ -269,6 +269,10 @@ kas_status kas_timer_start(kas_timer *timer);
 kas_status kas_timer_end(kas_timer *timer);                   /* enqueues the second point */
 kas_status kas_timer_read(kas_timer *timer, double *seconds); /* waits for the second point */
 kas_status kas_timer_stop(kas_timer *timer, double *seconds); /* ends and reads */
+/* Runs a plan and measures it. A device that works asynchronously runs it twice and measures the
+ * second run, which is enqueued while the first one is under way: a timer that starts on an idle
+ * device measures the host's launch too. */
+kas_status kas_plan_time(kas_plan *plan, kas_timer *timer, double *seconds);
 
 /* Returns the pitch of a channels-last tensor: the channels rounded up so that every pixel starts
  * on a 16-byte boundary. */

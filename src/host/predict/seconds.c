@@ -6,9 +6,7 @@ kas_status kas_plan_seconds(kas_device *device, kas_timer *timer, kas_plan *plan
 {
     const kas_device_info *info = kas_device_get_info(device);
     const double before = kas_processor_seconds();
-    KAS_TRY(kas_timer_start(timer));
-    KAS_TRY(kas_plan_run(plan));
-    KAS_TRY(kas_timer_stop(timer, seconds));
+    KAS_TRY(kas_plan_time(plan, timer, seconds));
     if (info->kind == KAS_DEVICE_CPU && info->threads == 1)
         *seconds = kas_processor_seconds() - before;
     return KAS_OK;

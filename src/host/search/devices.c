@@ -16,6 +16,7 @@ static void add_cuda(kas_devices *out, int ordinal)
 typedef struct found {
     int blocks;
     size_t memory, workspace;
+    char name[128];
 } found;
 
 static bool write_all(int fd, const void *data, size_t size)
@@ -33,7 +34,8 @@ static void probe(int fd, const kas_devices *list)
     for (; count < list->count && kas_device_open(list->spec[count], 1, &device) == KAS_OK;
          count++) {
         const kas_device_info *info = kas_device_get_info(device);
-        gpu[count] = (found){info->blocks, info->memory, info->workspace};
+        gpu[count] = (found){info->blocks, info->memory, info->workspace, ""};
+        snprintf(gpu[count].name, sizeof gpu[count].name, "%s", info->name);
         kas_device_close(device);
     }
     const char *why = kas_error();
@@ -47,6 +49,8 @@ static void probe(int fd, const kas_devices *list)
  * and the largest workspace. */
 static void take_worst(const found *gpu, int count, kas_devices *out)
 {
+    if (count > 0)
+        memcpy(out->name, gpu[0].name, sizeof out->name);
     for (int i = 0; i < count; i++) {
         if (i == 0 || gpu[i].blocks < out->blocks)
             out->blocks = gpu[i].blocks;

@@ -1,6 +1,7 @@
-/* Finds the devices on which a search runs. The supervisor never opens a device itself. A
- * short-lived child process does, so that no GPU context stays in the process that must
- * survive everything. */
+/* Finds the devices on which a search runs. The supervisor never opens a device itself, nor the
+ * driver. A short-lived child process does, so that no GPU context stays in the process that must
+ * survive everything, and so that a later child can do it again: a driver that was initialised before
+ * a fork cannot be used behind it. */
 #ifndef KAS_SEARCH_DEVICES_H
 #define KAS_SEARCH_DEVICES_H
 
@@ -14,6 +15,7 @@ typedef struct kas_devices {
      * workspace (kas_device_info). 0: none was opened. */
     int blocks;
     size_t memory, workspace;
+    char name[128]; /* of the first of them; "" */
 } kas_devices;
 
 /* Finds the devices of a user's `spec`. "auto" is every GPU, or the CPU when there is none. "cuda"

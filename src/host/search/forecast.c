@@ -2,14 +2,19 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "host/study/problem.h"
 
-kas_status kas_search_machine(const kas_search_options *options, const char *device,
+kas_status kas_search_machine(const kas_search_options *options, const kas_devices *devices,
                               kas_machine *out)
 {
     const char *spec = *options->latency_on ? options->latency_on : "auto";
-    return kas_machine_find(spec, device, options->threads, out);
+    kas_device_info gpu = {.kind = KAS_DEVICE_CUDA};
+    if (strcmp(spec, "auto") != 0 || !*devices->name)
+        return kas_machine_find(spec, devices->spec[0], options->threads, out);
+    memcpy(gpu.name, devices->name, sizeof gpu.name); /* the driver is not asked here (devices.h) */
+    return kas_machine_of(&gpu, out);
 }
 
 kas_status kas_search_forecast_open(const kas_search_options *options, const kas_machine *machine,

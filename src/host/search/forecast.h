@@ -7,6 +7,7 @@
 #define KAS_SEARCH_FORECAST_H
 
 #include "host/predict/keep.h"
+#include "host/search/devices.h"
 #include "host/search/legality.h"
 #include "host/search/prefilter.h"
 #include "host/strategy/strategy.h"
@@ -27,7 +28,7 @@ typedef struct kas_search_forecast {
 
 /* Finds the machine model for which latencies are predicted: that of --latency-on, or else of the
  * device on which the workers run. */
-kas_status kas_search_machine(const kas_search_options *options, const char *device,
+kas_status kas_search_machine(const kas_search_options *options, const kas_devices *devices,
                               kas_machine *out);
 
 /* Makes the forecast. `net` must outlive it; the caller frees *out with

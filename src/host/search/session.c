@@ -391,7 +391,7 @@ kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_s
         out->search.threads = share(kas_cores(), out->workers);
     KAS_TRY(kas_problem_check(&out->problem, &out->search));
     kas_machine machine;
-    KAS_TRY(kas_search_machine(&out->search, out->devices.spec[0], &machine));
+    KAS_TRY(kas_search_machine(&out->search, &out->devices, &machine));
     KAS_TRY(kas_session_open_forecast(out, &machine));
     KAS_TRY(open_strategy(out)); /* before the study is made: it may refuse the options */
     if (dry)

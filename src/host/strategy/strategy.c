@@ -500,6 +500,7 @@ kas_status kas_strategy_take_ancestors(kas_strategy *strategy, const char *text)
     kas_first_free(s->first, s->firsts);
     s->first = NULL;
     s->firsts = 0;
+    kas_name_set_free(&s->names); /* of those that were freed and lose layers below once more */
     KAS_TRY(kas_first_read(s->options, s->target, s->targets, text, &s->first, &s->firsts));
     return s->forecast.keep ? keep_first(s) : KAS_OK;
 }

@@ -133,11 +133,14 @@ static kas_status list_files(const char *folder, entry **out, int *count)
     return status;
 }
 
+/* Returns whether a file is a listed checkpoint or lies beside one: its name with more behind it. */
 static bool listed(const char *path, const char *const *list)
 {
-    for (int i = 0; list && list[i]; i++)
-        if (strcmp(path, list[i]) == 0)
+    for (int i = 0; list && list[i]; i++) {
+        const size_t length = strlen(list[i]);
+        if (strncmp(path, list[i], length) == 0 && (path[length] == 0 || path[length] == '.'))
             return true;
+    }
     return false;
 }
 

@@ -46,7 +46,7 @@ void kas_study_start_path(const char *checkpoint, char out[KAS_STUDY_PATH]);
 /* Deletes the checkpoint of an item that ended, and the weights of imitation, if they are there. */
 void kas_study_drop_checkpoint(const char *study, const kas_work *work);
 /* Deletes the oldest checkpoints until the rest has at most `limit` bytes, but never one whose path
- * is in `keep` (NULL-terminated). An item without its checkpoint begins again. *dropped gets the
+ * is in `keep` (NULL-terminated), nor the weights of imitation beside it. An item without its checkpoint begins again. *dropped gets the
  * number of deleted files. */
 kas_status kas_study_trim_checkpoints(const char *study, uint64_t limit, const char *const *keep,
                                       int *dropped);

@@ -142,7 +142,7 @@ static kas_status begin_pass(run *r, kas_model *model, int pass)
 
 static double share(const kas_imitated *i)
 {
-    return i->wanted > 0 ? i->missed / i->wanted : 0;
+    return i->wanted > 0 ? i->missed / i->wanted : i->wanted == 0 ? 0 : NAN;
 }
 
 static double mean_share(const run *r)

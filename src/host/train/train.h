@@ -98,7 +98,7 @@ typedef struct kas_train_result {
     double accuracy;        /* top-1 of the last epoch, 0..1; NaN when it was not evaluated */
     char *correct;          /* of a run that was trained: which images of its last evaluations are
                                classified correctly (score/correct.h); else NULL; owned */
-    double step_seconds;    /* median of a training step */
+    double step_seconds;    /* median of a training step; NaN: this process took none */
     double compile_seconds; /* JIT, 0 when everything was cached */
     size_t memory;          /* bytes of device memory planned */
 } kas_train_result;

@@ -24,6 +24,14 @@ static int set_up(void **state)
     return setenv("KAS_CUDA_LIBS", sim.path, 1);
 }
 
+/* Makes a child like a process that was started anew: a driver that its parent initialised is of no
+ * use to it. */
+static inline void begin_anew(void)
+{
+    sim.reset();
+    kas_cuda_libraries_reset();
+}
+
 static inline kas_device *open_cuda(const char *spec)
 {
     kas_device *device;

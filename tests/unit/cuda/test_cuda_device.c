@@ -92,6 +92,7 @@ static bool is_caught(void (*act)(kas_device *device, char *memory))
     assert_true(pid >= 0);
     if (pid == 0) {
         char *memory;
+        begin_anew();
         kas_device *device = open_cuda("cuda");
         if (!freopen("/dev/null", "w", stderr) || kas_mem_alloc(device, 100, (void **)&memory))
             _exit(1);
@@ -304,8 +305,7 @@ static void the_gpu_may_die_at_every_call(void **state)
         assert_true(pid >= 0);
         if (pid == 0) {
             char name[64];
-            sim.reset();
-            kas_cuda_libraries_reset();
+            begin_anew();
             sim.make_fail("*", nth, KAS_CUDA_ERROR_ILLEGAL_ADDRESS, true);
             const kas_status status = everything("cuda");
             _exit(!sim.failed(name)           ? 10
@@ -332,6 +332,7 @@ static void a_lost_device_stays_lost(void **state)
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
+        begin_anew();
         kas_device *device = open_cuda("cuda");
         void *memory;
         int bad = kas_mem_alloc(device, 100, &memory) != KAS_OK;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -17,6 +18,7 @@
 static const char *const driver_names[] = {KAS_DRIVER_FUNCTIONS(NAME) NULL};
 static const char *const nvrtc_names[] = {KAS_NVRTC_FUNCTIONS(NAME) NULL};
 static const char *const cublaslt_names[] = {KAS_CUBLASLT_FUNCTIONS(NAME) NULL};
+static const char *const cudnn_names[] = {KAS_CUDNN_FUNCTIONS(NAME) NULL};
 
 static char folder[64];
 
@@ -90,22 +92,60 @@ static void the_newest_that_the_driver_takes(void **state)
     }
 }
 
+/* A real library may lie further on, and is taken then. */
+static void assert_refused(kas_status status, const char *why)
+{
+    if (status != KAS_OK && !strstr(kas_error(), why))
+        fail_msg("\"%s\" expected: %s", why, kas_error());
+}
+
 static void versions_that_are_too_old(void **state)
 {
     (void)state;
     const kas_driver *driver;
     make_driver(11080);
-    assert_int_equal(kas_driver_load(&driver), KAS_UNSUPPORTED);
-    assert_non_null(strstr(kas_error(), "11.8 is too old; at least 12.0"));
-    assert_null(driver);
+    assert_refused(kas_driver_load(&driver), "11.8 is too old; at least 12.0");
 
     const kas_cublaslt *lt;
     static const char *const sonames[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
     for (int i = 0; i < 2; i++)
         make_library(sonames[i], cublaslt_names,
                      "unsigned long cublasLtGetVersion(void) { return 120603; }", NULL);
-    assert_int_equal(kas_cublaslt_load(&lt), KAS_UNSUPPORTED);
-    assert_non_null(strstr(kas_error(), "12.6.3 is too old; at least 12.8"));
+    assert_refused(kas_cublaslt_load(&lt), "12.6.3 is too old; at least 12.8");
+}
+
+/* A library that is too old hides none that lies in a later folder. */
+static void a_good_one_behind_an_old_one(void **state)
+{
+    (void)state;
+    char old[128], from[128], to[192], path[256];
+    const kas_nvrtc *nvrtc;
+    make_driver(13000);
+    make_nvrtc("libnvrtc.so.13", 12, 6);
+    snprintf(old, sizeof old, "%s/old", folder);
+    snprintf(from, sizeof from, "%s/libnvrtc.so.13", folder);
+    snprintf(to, sizeof to, "%s/libnvrtc.so.13", old);
+    assert_int_equal(mkdir(old, 0777), 0);
+    assert_int_equal(rename(from, to), 0);
+    make_nvrtc("libnvrtc.so.13", 13, 1);
+    snprintf(path, sizeof path, "%s:%s", old, folder);
+    setenv("KAS_CUDA_PATH", path, 1);
+    if (kas_nvrtc_load(&nvrtc) != KAS_OK)
+        fail_msg("%s", kas_error());
+    assert_string_equal(nvrtc->library.version, "13.1");
+}
+
+/* cuDNN for a newer CUDA than the driver has would refuse every call. */
+static void cudnn_for_a_newer_driver(void **state)
+{
+    (void)state;
+    const kas_cudnn *dnn;
+    make_driver(12080);
+    make_library("libcudnn.so.9", cudnn_names,
+                 "unsigned long cudnnGetVersion(void) { return 91900; } "
+                 "unsigned long cudnnGetCudartVersion(void) { return 13000; }",
+                 NULL);
+    assert_refused(kas_cudnn_load(&dnn), "is built for CUDA 13, and the driver has CUDA 12");
 }
 
 static void a_library_without_a_function(void **state)
@@ -113,8 +153,7 @@ static void a_library_without_a_function(void **state)
     (void)state;
     const kas_driver *driver;
     make_library("libcuda.so.1", driver_names, "", "cuLaunchKernel");
-    assert_int_equal(kas_driver_load(&driver), KAS_UNSUPPORTED);
-    assert_non_null(strstr(kas_error(), "has no function cuLaunchKernel"));
+    assert_refused(kas_driver_load(&driver), "has no function cuLaunchKernel");
 }
 
 static void a_file_that_is_no_library(void **state)
@@ -124,19 +163,16 @@ static void a_file_that_is_no_library(void **state)
     const kas_driver *driver;
     snprintf(path, sizeof path, "%s/libcuda.so.1", folder);
     assert_int_equal(kas_file_write_atomic(path, "text", 4), KAS_OK);
-    const kas_status status = kas_driver_load(&driver); /* a real driver may lie further on */
-    if (status != KAS_OK)
-        assert_non_null(strstr(kas_error(), "libcuda.so.1"));
+    assert_refused(kas_driver_load(&driver), "libcuda.so.1");
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(the_newest_that_the_driver_takes),
-        TEST(versions_that_are_too_old),
-        TEST(a_library_without_a_function),
-        TEST(a_file_that_is_no_library),
+        TEST(the_newest_that_the_driver_takes), TEST(versions_that_are_too_old),
+        TEST(a_good_one_behind_an_old_one),     TEST(cudnn_for_a_newer_driver),
+        TEST(a_library_without_a_function),     TEST(a_file_that_is_no_library),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -140,6 +140,7 @@ static void a_dead_gpu_is_told_to_every_thread(void **state)
     const pid_t pid = fork(); /* objects of a dead context are not given back */
     assert_true(pid >= 0);
     if (pid == 0) {
+        begin_anew();
         worker *w = new_workers();
         char name[64];
         sim.make_fail("cuGraphLaunch", 3, KAS_CUDA_ERROR_ILLEGAL_ADDRESS, true);

@@ -133,14 +133,6 @@ static void known_kernels_come_first(void **state)
 
 /* ---- evolution ------------------------------------------------------------------------------- */
 
-static const kas_work *named(const study *s, const char *name)
-{
-    for (int i = 0; i < s->count; i++)
-        if (strcmp(s->work[i].name, name) == 0)
-            return &s->work[i];
-    return NULL;
-}
-
 static bool is_change(const char *origin)
 {
     static const char *const words[] = {"change", "replace", "insert", "delete", "regrow", "graft"};
@@ -370,75 +362,6 @@ static kas_status predict(void *context, const kas_replacement *replacement, kas
 }
 
 /* What is discarded keeps its number, counts in no generation, and is predicted once. */
-static kas_status no_forecast(void *context, const kas_replacement *replacement, kas_work *work)
-{
-    (void)context, (void)replacement, (void)work;
-    return KAS_OK;
-}
-
-/* Takes the kernel of one layer away, all of some candidates, and nothing of others. */
-static kas_status keep_some(void *context, kas_replacement *candidate, char name[KAS_NAME_SIZE])
-{
-    const int what = (int)(strtoull(name, NULL, 16) % 5);
-    const kas_budget budget = {0};
-    int kernel_of[64] = {0};
-    kas_assignment kept;
-    kas_replacement r;
-    ++*(int *)context;
-    if (what == 0)
-        return kas_fail(KAS_ILLEGAL, "nothing is left");
-    if (what == 1)
-        return KAS_OK;
-    assert_true(targets <= 64);
-    for (int t = 0; t < targets; t++) /* known kernels may not fit some layers */
-        kernel_of[t] = candidate->kernel_of ? candidate->kernel_of[t] : 0;
-    kernel_of[targets - what] = KAS_KEPT;
-    OK(kas_replacement_solve(candidate->kernel, 1, kernel_of, target, targets, &budget, &r));
-    OK(kas_assignment_make(&r, &kept));
-    OK(kas_assignment_name(&kept, name));
-    kas_assignment_free(&kept);
-    kas_replacement_free(candidate);
-    *candidate = r;
-    return KAS_OK;
-}
-
-/* With --keep-slower the list is the same whoever walks it, candidates have the names and texts of
- * what is left of them, and those that lost a layer have children. */
-static void layers_are_kept(void **state)
-{
-    (void)state;
-    kas_search_options o = options_of(KAS_STRATEGY_EVOLUTION);
-    o.keep_slower = o.known = true;
-    o.flops = 0;
-    int calls = 0, whole = 0, children = 0;
-    const kas_forecast forecast = {.judge = no_forecast, .context = &calls, .keep = keep_some};
-    study s = {.count = 0};
-    open_and_walk(&o, &forecast, &s, 70);
-    assert_true(calls > 70); /* some were asked about in vain */
-    open_and_walk(&o, &forecast, &s, 80);
-    for (int k = 0; k < 80; k++) {
-        kas_assignment read;
-        char name[KAS_NAME_SIZE];
-        OK(kas_assignment_read_json("candidate", s.work[k].kernel, strlen(s.work[k].kernel),
-                                    &read));
-        OK(kas_assignment_name(&read, name));
-        assert_string_equal(name, s.work[k].name);
-        whole += read.layers == 0;
-        kas_assignment_free(&read);
-        for (int j = 0; j < k; j++)
-            assert_string_not_equal(s.work[j].name, s.work[k].name);
-        if (*s.work[k].parents) {
-            char first[17];
-            snprintf(first, sizeof first, "%.16s", s.work[k].parents);
-            children += strstr(named(&s, first)->kernel, "kas-gpu layers") != NULL;
-        }
-    }
-    print_message("%d of 80 lost no layer, %d are children of some that did\n", whole, children);
-    assert_in_range(whole, 5, 40);
-    assert_true(children > 5);
-    forget(&s);
-}
-
 static void slow_ones_do_not_count(void **state)
 {
     (void)state;
@@ -580,7 +503,6 @@ int main(void)
         TEST(what_is_missed_ranks_the_untrained),
         TEST(parents_by_the_objective),
         TEST(slow_ones_do_not_count),
-        TEST(layers_are_kept),
         TEST(a_hopeless_limit_ends),
         TEST(kernels_of_a_folder),
         TEST(bad_folders),

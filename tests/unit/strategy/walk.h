@@ -124,6 +124,14 @@ static inline bool is_legal(const kas_work *w)
     return status == KAS_OK;
 }
 
+static inline const kas_work *named(const study *s, const char *name)
+{
+    for (int i = 0; i < s->count; i++)
+        if (strcmp(s->work[i].name, name) == 0)
+            return &s->work[i];
+    return NULL;
+}
+
 static inline int known_in(const study *s)
 {
     int known = 0;

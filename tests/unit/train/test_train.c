@@ -383,7 +383,7 @@ static void wrong_checkpoints_are_refused(void **state)
     assert_int_equal(kas_file_write_atomic(o.checkpoint, file.data, file.size), KAS_OK);
     train(&o, &r); /* whole again: nothing is left to do */
     assert_int_equal(r.state, KAS_TRAINED);
-    assert_true(r.step_seconds == 0);
+    assert_true(isnan(r.step_seconds));
     kas_train_result_free(&r);
     kas_buf_free(&file);
 }
@@ -451,7 +451,7 @@ static void a_network_that_is_not_finite_has_diverged(void **state)
             train(&o, &r);
             assert_int_equal(r.state, KAS_DIVERGED);
             assert_non_null(r.not_finite);
-            assert_true(!again || r.step_seconds == 0);
+            assert_true(!again || isnan(r.step_seconds));
             assert_false(kas_file_exists(o.weights_out));
             kas_train_result_free(&r);
         }

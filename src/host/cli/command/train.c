@@ -322,8 +322,9 @@ static void print_result(const train_cli *o, const kas_train_result *r)
     printf("%s after %d epoch%s: ", state_name(r->state), r->epochs, r->epochs == 1 ? "" : "s");
     if (isfinite(r->accuracy))
         printf("%s accuracy %.2f%%, ", o->test ? "test" : "validation", 100 * r->accuracy);
-    printf("median step %.1f ms, %.1f MiB on the device\n", 1e3 * r->step_seconds,
-           (double)r->memory / (1 << 20));
+    if (isfinite(r->step_seconds)) /* else all steps were taken before a stop */
+        printf("median step %.1f ms, ", 1e3 * r->step_seconds);
+    printf("%.1f MiB on the device\n", (double)r->memory / (1 << 20));
 }
 
 static kas_status finish(const train_cli *o, const kas_train_result *r)

@@ -284,7 +284,7 @@ static kas_status open_session(const kas_session_request *request, session *s)
     snprintf(s->search.device, sizeof s->search.device, "%s", s->devices.kind);
     s->search.threads = s->common->threads;
     KAS_TRY(kas_problem_open(&s->search, s->dataset, &s->problem));
-    return kas_search_machine(&s->search, s->devices.spec[0], &s->machine);
+    return kas_search_machine(&s->search, &s->devices, &s->machine);
 }
 
 static kas_status measure(session *s, const kas_untrained_options *options)

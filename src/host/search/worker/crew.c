@@ -109,11 +109,19 @@ void kas_slot_end_alone(kas_slot *slot)
 
 /* ---- its memory ------------------------------------------------------------------------------ */
 
+static void give_back(kas_slot *slot)
+{
+    slot->crew->reserved -= slot->reserved;
+    slot->reserved = 0;
+    pthread_cond_broadcast(&slot->crew->changed);
+}
+
 kas_verdict kas_slot_reserve(kas_slot *slot, size_t bytes, size_t room)
 {
     kas_crew *crew = slot->crew;
     pthread_mutex_lock(&crew->lock);
     end_alone(slot);
+    give_back(slot); /* an imitation's, which has ended */
     if (crew->reserved > 0 && crew->reserved + bytes > room) {
         leave(crew);
         while (crew->reserved > 0 && crew->reserved + bytes > room && !slot->stop)
@@ -132,10 +140,7 @@ kas_verdict kas_slot_reserve(kas_slot *slot, size_t bytes, size_t room)
 
 void kas_slot_release(kas_slot *slot)
 {
-    kas_crew *crew = slot->crew;
-    pthread_mutex_lock(&crew->lock);
-    crew->reserved -= slot->reserved;
-    slot->reserved = 0;
-    pthread_cond_broadcast(&crew->changed);
-    pthread_mutex_unlock(&crew->lock);
+    pthread_mutex_lock(&slot->crew->lock);
+    give_back(slot);
+    pthread_mutex_unlock(&slot->crew->lock);
 }

@@ -163,19 +163,32 @@ static bool misses_too_much(kas_evaluation *r, const kas_imitate_result *result)
     return true;
 }
 
+/* Takes the weights that imitation has made, where its candidate is not screened out: a file at
+ * r->start is a verdict too, for a worker that goes on behind this one. */
+static kas_status take_start(const kas_evaluation *r, const char *made, bool go_on)
+{
+    if (go_on)
+        KAS_CHECK_LIBC(rename(made, r->start) == 0, KAS_FAILURE);
+    else
+        unlink(made);
+    return KAS_OK;
+}
+
 static kas_status learn_to_imitate(kas_evaluation *r, bool *go_on)
 {
     enum { STEPS = 100 }; /* enough: docs/training.md, Imitation */
     kas_imitate_options options = {.train = training(r), .unscored = true};
     kas_train_options *t = &options.train;
     kas_imitate_result result;
+    char made[KAS_STUDY_PATH + 8];
+    snprintf(made, sizeof made, "%s.made", r->start);
     KAS_TRY(kas_recipe_load("imitation", &t->recipe, NULL));
     t->recipe.batch = r->mine->shared->options.recipe.batch;
     options.images = STEPS * (uint32_t)t->recipe.batch;
     if (options.images > t->train_count)
         options.images = 0;
     t->weights_in = r->task->init;
-    t->weights_out = r->start;
+    t->weights_out = made;
     t->on_progress = on_imitation;
     const kas_status status = kas_imitate(r->mine->device, &options, &result);
     kas_evaluation_waited(r, result.compile_seconds);
@@ -196,7 +209,7 @@ static kas_status learn_to_imitate(kas_evaluation *r, bool *go_on)
         snprintf(r->out->reason, sizeof r->out->reason, "%.500s", kas_error());
         return KAS_OK;
     }
-    return status;
+    return status == KAS_OK ? take_start(r, made, *go_on) : status;
 }
 
 /* Makes the weights with which a candidate begins, unless it has them from an earlier rung or run.
