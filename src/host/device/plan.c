@@ -212,7 +212,7 @@ static kas_status fill_queue(kas_plan *plan, kas_timer *timer, void **memory)
     KAS_TRY(kas_timer_start(timer));
     KAS_TRY(kas_mem_zero(plan->device, *memory, BYTES));
     KAS_TRY(kas_timer_stop(timer, &seconds));
-    const double times = ceil(launch * plan->steps / seconds);
+    const double times = ceil(launch * plan->steps / fmax(seconds, 1e-6));
     for (int i = 0; i < MOST && i < times; i++)
         KAS_TRY(kas_mem_zero(plan->device, *memory, BYTES));
     return KAS_OK;
