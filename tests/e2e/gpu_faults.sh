@@ -31,7 +31,7 @@ done
 # Every worker runs out of memory in its first item. No candidate is too large for the device, so somebody else had its memory:
 # the candidates wait, and the same command without the fault finishes them.
 search memory '' --candidates 1
-search memory cuMemAlloc_v2:5:2 --candidates 3
+search memory cuMemAlloc_v2:3:2 --candidates 3
 grep -qE 'try 1 of 3: .*(memory left|out of memory)' "$dir/memory.err" || fail "no fault was told: $(cat "$dir/memory.err")"
 grep -q '2 of the 3 candidates could not be evaluated on this machine' "$dir/memory.err" || fail "no end: $(cat "$dir/memory.err")"
 [ "$(grep -cE '^candidate.* machine-fault' "$dir/memory.log")" = 2 ] || fail "no faults: $(cat "$dir/memory.log")"
