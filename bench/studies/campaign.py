@@ -114,7 +114,8 @@ def take_up(args, study):
     """Makes the folder of a study that was kept, where there is none."""
     if os.path.exists(kept(args)) and not os.path.exists(study):
         with tarfile.open(kept(args)) as archive:
-            archive.extractall(study)
+            archive.extractall(study + ".new")
+        os.replace(study + ".new", study)
 
 
 def search(args):

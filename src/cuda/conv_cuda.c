@@ -41,8 +41,8 @@ static kas_status open_cudnn(kas_cuda *cuda)
     }
     KAS_TRY(status);
     status = KAS_CUDNN(cuda, cudnnCreate(&cuda->dnn_handle));
-    if (status == KAS_DEVICE ||
-        status == KAS_UNSUPPORTED) { /* a part of it is missing, or for another CUDA */
+    /* A part of it may be missing, or for another CUDA. */
+    if (status == KAS_DEVICE || status == KAS_UNSUPPORTED) {
         kas_warn("%s: cuDNN cannot be used, and convolutions will be slower: %s",
                  cuda->dnn->library.path, kas_error());
         cuda->dnn_handle = NULL;

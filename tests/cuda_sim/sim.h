@@ -16,6 +16,7 @@ _Noreturn void sim_broken(const char *format, ...) __attribute__((format(printf,
 
 /* Lets a process that was forked from one that had initialised the driver initialise it, too. */
 void sim_driver_reset(void);
+
 uint32_t sim_random(uint32_t below);
 
 /* ---- failures -------------------------------------------------------------------------------- */

@@ -51,6 +51,8 @@ LOOK = r"""
 class Browser:
     """Chromium behind a pipe of the DevTools protocol: messages end with a zero byte."""
 
+    session = None  # of the tab, once there is one
+
     def __init__(self, program, home):
         self.numbers, self.events = itertools.count(1), []
         theirs_in, self.to = os.pipe()
@@ -73,8 +75,6 @@ class Browser:
         self.session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.ask(f"{domain}.enable")
-
-    session = None
 
     def message(self):
         """The next message of the browser."""

@@ -46,7 +46,7 @@ static void probe(int fd, const kas_devices *list)
 }
 
 /* Takes the values on which a worker can rely whichever GPU it has: the least blocks and memory,
- * and the largest workspace. */
+ * and the largest workspace; and the first one's name. */
 static void take_worst(const found *gpu, int count, kas_devices *out)
 {
     if (count > 0)

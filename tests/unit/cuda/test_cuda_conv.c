@@ -154,14 +154,18 @@ static void refused_convolutions_fall_back(void **state)
     const struct {
         const char *refused;
         int launches, convolutions;
-    } list[] = {{"cublasLt", 0, 3}, {"cublasLt cudnn", 4, 0}};
+        bool cannot_start; /* cuDNN */
+    } list[] = {
+        {"cublasLt", 0, 3, false}, {"cublasLt cudnn", 4, 0, false}, {"cublasLt", 4, 0, true}};
     const kas_conv_desc desc = F32(2, 5, 4, 12, 20, 1, 1, 1, 1, 0, 0, 12, 20, 0);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         kas_device *device = open_cuda("cuda");
         float *got;
         int launches, matmuls, convolutions;
         sim.reset();
         sim.refuse(list[i].refused);
+        if (list[i].cannot_start)
+            sim.make_fail("cudnnCreate", 1, 1001, false);
         const size_t count = run_passes(device, &desc, 0, &got);
         sim.counts(&launches, &matmuls, &convolutions);
         assert_int_equal(launches, list[i].launches);

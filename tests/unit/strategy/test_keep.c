@@ -45,14 +45,20 @@ static kas_status keep_some(void *context, kas_replacement *candidate, char name
     return KAS_OK;
 }
 
+static kas_search_options keeping(void)
+{
+    kas_search_options o = options_of(KAS_STRATEGY_EVOLUTION);
+    o.keep_slower = o.known = true;
+    o.flops = 0;
+    return o;
+}
+
 /* With --keep-slower the list is the same whoever walks it, candidates have the names and texts of
  * what is left of them, and those that lost a layer have children. */
 static void layers_are_kept(void **state)
 {
     (void)state;
-    kas_search_options o = options_of(KAS_STRATEGY_EVOLUTION);
-    o.keep_slower = o.known = true;
-    o.flops = 0;
+    const kas_search_options o = keeping();
     int calls = 0, whole = 0, children = 0;
     const kas_forecast forecast = {.judge = no_forecast, .context = &calls, .keep = keep_some};
     study s = {.count = 0};
@@ -106,9 +112,7 @@ static void write_ancestors(const study *s, kas_buf *out)
 static void kernels_that_lose_layers_stay_among_ancestors(void **state)
 {
     (void)state;
-    kas_search_options o = options_of(KAS_STRATEGY_EVOLUTION);
-    o.keep_slower = o.known = true;
-    o.flops = 0;
+    const kas_search_options o = keeping();
     int calls = 0, shortened = 0, from_files = 0;
     const kas_forecast forecast = {.judge = no_forecast, .context = &calls, .keep = keep_some};
     study s = {.count = 0};
