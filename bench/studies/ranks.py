@@ -5,9 +5,10 @@
     bench/studies/ranks.py WORK --table [--runs FILE]        what the runs say, as Markdown
 
 CIFAR100 is the folder of the official binary files (train.bin, test.bin).  The kernels are all files of kernels/ that ResNet-20
-takes, and kernels that `kas-gpu sample` draws within half of the FLOPs, of each space; drawn kernels whose inference is predicted to
-take more than 1.2 times that of the unmodified network are left out.  Each kernel is trained in every setting below, and what the
-network reaches on the validation images is a verdict; imitation's share of variance that the kernels miss is one too.  The reference is the last epoch of `long`.
+takes; kernels that `kas-gpu sample` draws within half of the FLOPs, of each space; and kernels that a search found and trained
+(campaign.jsonl).  Drawn and found kernels whose inference is predicted to take more than 1.2 times that of the unmodified network
+are left out.  Each kernel is trained in every setting below, and what the network reaches on the validation images is a verdict;
+imitation's share of variance that the kernels miss is one too.  The reference is the last epoch of `long`.
 
 One JSON object for each training goes to the file of --runs, with the accuracy after every epoch and the CPU seconds of the
 training.  The same command goes on where the last one stopped; kernels come one after the other, each with all its settings, the
@@ -25,6 +26,7 @@ import time
 from study import ROOT, check, interval, kas, known_runs, must, run_part, spearman, timed
 
 RUNS = os.path.join(ROOT, "bench", "results", "ranks.jsonl")
+FOUND = os.path.join(ROOT, "bench", "results", "campaign.jsonl")
 NET, SIDE, BATCH, RATE = "resnet20", 16, 128, 0.2
 WARM_RATE = 0.1  # of what begins with trained weights
 DRAWN = {"canvas": (1, 400), "nas-pte": (1, 60)}  # space: seed, how many are drawn
@@ -69,9 +71,20 @@ def draw(args, space):
     return sorted(glob.glob(os.path.join(folder, "*.json")))
 
 
+def found(args):
+    """Files of the kernels that the campaign's first search trained to the end."""
+    folder = os.path.join(args.work, "found")
+    os.makedirs(folder, exist_ok=True)
+    for run in known_runs(FOUND):
+        if run["study"] == "explore" and run["state"] == "finished" and run.get("file"):
+            with open(os.path.join(folder, run["kernel"] + ".json"), "w") as file:
+                json.dump(run["file"], file)
+    return sorted(glob.glob(os.path.join(folder, "*.json")))
+
+
 def choose(args, begun):
-    """The kernels in their order, kept in WORK/kernels.json: the unmodified network, the known ones, the drawn ones. Of each kind
-    those whose names are in `begun` come first."""
+    """The kernels in their order, kept in WORK/kernels.json: the unmodified network, the known, the drawn and the found ones. Of each
+    kind those whose names are in `begun` come first."""
     kept = os.path.join(args.work, "kernels.json")
     if os.path.exists(kept):
         with open(kept) as file:
@@ -79,7 +92,8 @@ def choose(args, begun):
     chosen = [{"kernel": None, "kind": "unmodified", "predicted": 1.0}]
     order = random.Random(1)
     for kind, paths, most in (("known", sorted(glob.glob(os.path.join(ROOT, "kernels", "*.json"))), 99),
-                              ("canvas", draw(args, "canvas"), args.canvas), ("nas-pte", draw(args, "nas-pte"), args.nas_pte)):
+                              ("canvas", draw(args, "canvas"), args.canvas), ("found", found(args), args.found),
+                              ("nas-pte", draw(args, "nas-pte"), args.nas_pte)):
         ratios = predicted_ratios(paths)
         taken = [path for path in paths if path in ratios and (kind == "known" or ratios[path] <= SLOWEST)]
         order.shuffle(taken)
@@ -131,8 +145,8 @@ def verdict(args, kernel, setting):
     images, epochs, start = SETTINGS[setting]
     about = {"setting": setting, "kernel": kernel_name(kernel), "kind": kernel["kind"], "predicted": kernel["predicted"]}
     weights = baseline(args) if not kernel["kernel"] and setting == "long" else None
-    found = train(args, kernel, images, epochs, start, weights=weights) if epochs else imitate(args, kernel, images)
-    return {**about, **found}
+    result = train(args, kernel, images, epochs, start, weights=weights) if epochs else imitate(args, kernel, images)
+    return {**about, **result}
 
 
 def kernel_name(kernel):
@@ -159,19 +173,19 @@ def part(args):
 def verdicts(runs):
     """By name: for each kernel the accuracy and the CPU seconds of the verdict. An epoch of `long` costs its share of it.
     A training that diverged is worth nothing, as in a search."""
-    found = collections.defaultdict(dict)
+    by_name = collections.defaultdict(dict)
     for run in runs:
         if run["kind"] == "unmodified":
             continue
         curve = run["curve"]
-        found[run["setting"]][run["kernel"]] = curve[-1] if curve and run["state"] == "trained" else 0.0, run["cpu_seconds"]
+        by_name[run["setting"]][run["kernel"]] = curve[-1] if curve and run["state"] == "trained" else 0.0, run["cpu_seconds"]
         if run.get("missed") is not None:
-            found["imitation, variance missed"][run["kernel"]] = -run["missed"], run["cpu_seconds"]
+            by_name["imitation, variance missed"][run["kernel"]] = -run["missed"], run["cpu_seconds"]
         if run["setting"] == "long":
             for epoch in RUNGS:
                 share = run["cpu_seconds"] * min(1, epoch / max(len(curve), 1))
-                found[f"long, epoch {epoch}"][run["kernel"]] = curve[epoch - 1] if epoch <= len(curve) else 0.0, share
-    return found
+                by_name[f"long, epoch {epoch}"][run["kernel"]] = curve[epoch - 1] if epoch <= len(curve) else 0.0, share
+    return by_name
 
 
 def table(runs):
@@ -200,7 +214,8 @@ def main():
     parser.add_argument("--minutes", type=float, default=55)
     parser.add_argument("--runs", default=RUNS)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--canvas", type=int, default=38)
+    parser.add_argument("--canvas", type=int, default=8)
+    parser.add_argument("--found", type=int, default=30)
     parser.add_argument("--nas-pte", type=int, default=8)
     parser.add_argument("--table", action="store_true")
     args = parser.parse_args()

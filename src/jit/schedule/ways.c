@@ -55,6 +55,7 @@ enum {
     MOST_LANES = 1024,
     LEAST_TURNS = 8, /* of a part of a reduction that is staged */
     MOST_TURNS = 64,
+    MOST_TRIED = 1024,
     SWEEPS = 2
 };
 /* How far from what its bytes take a launch is before other ways are tried, and seconds below which
@@ -72,14 +73,27 @@ typedef struct way {
     bool staged;                         /* what the rows of a block read */
 } way;
 
+/* A way up to its rows, with which the next one begins if it differs in nothing else: most ways do. */
+typedef struct begun {
+    way of;
+    kas_status status;
+    kas_nest nest;
+    int part; /* the inner part of the reduction that is staged */
+    int rest; /* what is outside of the virtual threads' loop */
+} begun;
+
 typedef struct search {
     kas_ir *ir;
-    bool keeps;  /* lanes keep values between loops */
-    double work; /* turns of the longest reduction */
+    bool keeps;   /* lanes keep values between loops */
+    double work;  /* turns of the longest reduction */
+    double least; /* seconds that its bytes take */
     kas_nest choice[CHOICES];
     kas_nest usual[CHOICES]; /* each, placed by the usual rules */
     double price[CHOICES];   /* of that */
     int choices;
+    way tried[MOST_TRIED]; /* those beyond it may be tried again */
+    int tries;
+    begun begun;
     way at;         /* where the search is */
     double seconds; /* there */
     kas_nest best;  /* there */
@@ -131,30 +145,51 @@ static int64_t count_of(const search *s, const way *w, const kas_nest *nest)
     return count < 1 ? 1 : count;
 }
 
-/* Places a kernel in one way. Returns KAS_ILLEGAL where there is no such way. */
-static kas_status place(const search *s, const way *w, kas_nest *nest)
+static bool is_but_rows(const way *a, const way *b)
+{
+    return a->choice == b->choice && a->virtual == b->virtual && a->turns == b->turns &&
+           a->part == b->part && a->length == b->length && a->lanes == b->lanes &&
+           a->narrow == b->narrow;
+}
+
+static bool is_same(const way *a, const way *b)
+{
+    return is_but_rows(a, b) && a->rows == b->rows && a->count == b->count &&
+           a->staged == b->staged;
+}
+
+/* Places all but the rows. */
+static kas_status begin(const search *s, const way *w, begun *b)
 {
     kas_ir *ir = s->ir;
-    int virtual = w->virtual, part = w->part, outer = w->part, rows = w->rows;
-    *nest = s->choice[w->choice];
-    if (part >= 0) {
-        KAS_TRY(cut(ir, nest, &part, w->length));
-        outer = part == w->part ? part : ir->vars - 2;
+    int virtual = w->virtual, outer = w->part;
+    b->nest = s->choice[w->choice];
+    b->part = w->part;
+    b->rest = -1;
+    if (w->part >= 0) {
+        KAS_TRY(cut(ir, &b->nest, &b->part, w->length));
+        outer = b->part == w->part ? b->part : ir->vars - 2;
     }
     if (virtual >= 0) {
-        KAS_TRY(kas_nest_split_taps(ir, nest, virtual));
-        KAS_TRY(cut(ir, nest, &virtual, w->turns));
-        if (rows == w->virtual)
-            rows = virtual == w->virtual ? -1 : ir->vars - 2;
-        KAS_TRY(kas_nest_step_on(ir, nest, KAS_STEP_VTHREAD, virtual, 0));
+        KAS_TRY(kas_nest_split_taps(ir, &b->nest, virtual));
+        KAS_TRY(cut(ir, &b->nest, &virtual, w->turns));
+        b->rest = virtual == w->virtual ? -1 : ir->vars - 2;
+        KAS_TRY(kas_nest_step_on(ir, &b->nest, KAS_STEP_VTHREAD, virtual, 0));
     }
-    if (part >= 0)
-        KAS_TRY(kas_nest_step_on(ir, nest, KAS_STEP_AROUND, outer, 0));
-    KAS_TRY(place_lanes(s, nest, w));
-    KAS_TRY(kas_nest_place_loops(ir, nest, part < 0 ? s->work : 1, rows, count_of(s, w, nest)));
-    if (part >= 0) {
+    if (w->part >= 0)
+        KAS_TRY(kas_nest_step_on(ir, &b->nest, KAS_STEP_AROUND, outer, 0));
+    return place_lanes(s, &b->nest, w);
+}
+
+static kas_status place_rows(const search *s, const way *w, kas_nest *nest)
+{
+    kas_ir *ir = s->ir;
+    const int rows = w->virtual >= 0 && w->rows == w->virtual ? s->begun.rest : w->rows;
+    *nest = s->begun.nest;
+    KAS_TRY(kas_nest_place_loops(ir, nest, w->part < 0 ? s->work : 1, rows, count_of(s, w, nest)));
+    if (w->part >= 0) {
         KAS_TRY(kas_nest_place_reductions(ir, nest));
-        return kas_nest_step_on(ir, nest, KAS_STEP_STAGE, part, w->length);
+        return kas_nest_step_on(ir, nest, KAS_STEP_STAGE, s->begun.part, w->length);
     }
     if (!w->staged)
         return KAS_OK;
@@ -163,20 +198,50 @@ static kas_status place(const search *s, const way *w, kas_nest *nest)
                : kas_nest_step_on(ir, nest, KAS_STEP_STAGE, nest->lane, nest->lanes);
 }
 
+/* Makes KAS_ILLEGAL of the status where there is no such way. */
+static kas_status judge(kas_ir *ir, kas_status status)
+{
+    if (ir->status == KAS_UNSUPPORTED) { /* an index is too long; it is in no kernel */
+        ir->status = KAS_OK;
+        return KAS_ILLEGAL;
+    }
+    KAS_TRY(ir->status);
+    return status == KAS_UNSUPPORTED ? KAS_ILLEGAL : status;
+}
+
+/* Places a kernel in one way. Returns KAS_ILLEGAL where there is no such way. */
+static kas_status place(search *s, const way *w, kas_nest *nest)
+{
+    if (!is_but_rows(&s->begun.of, w)) {
+        s->begun.of = *w;
+        s->begun.status = judge(s->ir, begin(s, w, &s->begun));
+    }
+    KAS_TRY(s->begun.status);
+    return judge(s->ir, place_rows(s, w, nest));
+}
+
+/* Returns whether a way has been tried, and notes that it has. */
+static bool is_tried(search *s, const way *w)
+{
+    for (int i = 0; i < s->tries; i++)
+        if (is_same(&s->tried[i], w))
+            return true;
+    if (s->tries < MOST_TRIED)
+        s->tried[s->tries++] = *w;
+    return false;
+}
+
 /* Goes to another way if it is better. */
 static kas_status try_way(search *s, const way *w)
 {
     kas_nest nest;
     double seconds, least;
-    const bool quiet = kas_quiet(true);
-    kas_status status = place(s, w, &nest);
-    kas_quiet(quiet);
-    if (s->ir->status == KAS_UNSUPPORTED) { /* an index is too long; it is in no kernel */
-        s->ir->status = KAS_OK;
+    if (better * s->seconds <= s->least || is_tried(s, w))
         return KAS_OK;
-    }
-    KAS_TRY(s->ir->status);
-    if (status == KAS_ILLEGAL || status == KAS_UNSUPPORTED)
+    const bool quiet = kas_quiet(true);
+    const kas_status status = place(s, w, &nest);
+    kas_quiet(quiet);
+    if (status == KAS_ILLEGAL)
         return KAS_OK;
     KAS_TRY(status);
     KAS_TRY(kas_nest_price(s->ir, &nest, &seconds, &least));
@@ -380,7 +445,9 @@ kas_status kas_nest_improve(kas_ir *ir, const kas_nest *open, bool keeps, double
     s->ir = ir;
     s->keeps = keeps;
     s->work = work;
-    s->choices = 0;
+    s->least = least;
+    s->choices = s->tries = 0;
+    s->begun.of.choice = -1; /* nothing has begun */
     const kas_status status = improve(s, open, nest, seconds);
     free(s);
     return status;
