@@ -27,6 +27,9 @@ typedef struct builder {
     bool prescribed[KAS_SCHEDULE_KERNELS]; /* kernels of the schedule file that were met */
     kas_maps maps;
     kas_program *program;
+    bool has_epilogues;
+    kas_epilogue_tensors epilogue; /* what they read */
+    kas_schedule y_schedule;       /* of y's kernel and of all epilogues */
     int buffer_room, forward_room, backward_room;
 } builder;
 
@@ -204,6 +207,24 @@ static kas_status choose_schedule(builder *b, const kas_nest *open, const kas_ne
     return KAS_OK;
 }
 
+/* Schedules a kernel by default. Epilogues have the loops and sums of y's own kernel, and so all of
+ * them have one schedule, where that is legal. */
+static kas_status schedule_by_default(builder *b, const kas_nest *open, int tensor, kas_nest *plain)
+{
+    kas_schedule schedule;
+    *plain = *open;
+    if (tensor == b->lower.y && b->has_epilogues) {
+        const bool quiet = kas_quiet(true);
+        const kas_status status = kas_schedule_apply(&b->ir, &b->y_schedule, plain);
+        kas_quiet(quiet);
+        if (status == KAS_OK)
+            return KAS_OK;
+        *plain = *open;
+    }
+    KAS_TRY(kas_schedule_default(&b->ir, open, &schedule));
+    return kas_schedule_apply(&b->ir, &schedule, plain);
+}
+
 static kas_status schedule_kernel(builder *b, int tensor, kas_ex value, kas_operation *op,
                                   kas_nest *nest)
 {
@@ -213,9 +234,7 @@ static kas_status schedule_kernel(builder *b, int tensor, kas_ex value, kas_oper
     kas_nest open, plain;
     kas_schedule schedule;
     KAS_TRY(kas_nest_open(&b->ir, tensor, value, &open));
-    plain = open;
-    KAS_TRY(kas_schedule_default(&b->ir, &open, &schedule));
-    KAS_TRY(kas_schedule_apply(&b->ir, &schedule, &plain));
+    KAS_TRY(schedule_by_default(b, &open, tensor, &plain));
     *nest = plain;
     if (k >= 0 || o->tuned || o->schedule_seed || o->list_schedules) {
         KAS_TRY(choose_schedule(b, &open, &plain, k, (uint64_t)tensor, op, &schedule));
@@ -269,10 +288,34 @@ static kas_status add_launch_of(builder *b, int tensor, kas_ex value, kas_operat
     return write_kernel(b, tensor, value, *op);
 }
 
+/* Chooses the schedule of y's kernel and its epilogues by the first one that the caller wants: what
+ * runs is mostly an epilogue. */
+static kas_status begin_epilogues(builder *b, kas_ex value)
+{
+    const kas_program_options *o = b->options;
+    kas_nest open;
+    int first = 0;
+    while (first < o->epilogues && !o->epilogue[first].norm)
+        first++;
+    KAS_TRY(b->ir.status);
+    if (first == o->epilogues || !kas_epilogue_fits(&b->ir, value))
+        return KAS_OK;
+    kas_epilogue_add_tensors(&b->ir, b->lower.y, &b->epilogue);
+    const kas_ex e = kas_epilogue_value(&b->ir, &b->epilogue, value, o->epilogue[first]);
+    KAS_TRY(b->ir.status);
+    KAS_TRY(kas_nest_open(&b->ir, b->lower.y, e, &open));
+    KAS_TRY(kas_schedule_default(&b->ir, &open, &b->y_schedule));
+    b->has_epilogues = true;
+    return KAS_OK;
+}
+
 static kas_status add_launch(builder *b, int tensor)
 {
     kas_operation *op;
-    KAS_TRY(add_launch_of(b, tensor, value_of(b, tensor), &op));
+    const kas_ex value = value_of(b, tensor);
+    if (tensor == b->lower.y)
+        KAS_TRY(begin_epilogues(b, value));
+    KAS_TRY(add_launch_of(b, tensor, value, &op));
     if (tensor == b->lower.y)
         b->program->written_by = b->program->forwards - 1;
     return KAS_OK;
@@ -329,7 +372,8 @@ static kas_status total_gradients(builder *b)
 
 static kas_status add_operations(builder *b)
 {
-    for (int i = 0; i < b->ir.tensors; i++) {
+    const int tensors = b->ir.tensors; /* without those of epilogues */
+    for (int i = 0; i < tensors; i++) {
         const int t = b->ir.order[i];
         const kas_ir_tensor *tensor = &b->ir.tensor[t];
         if (!tensor->materialised || tensor->kind == KAS_TENSOR_EXTERN || tensor->row_owner >= 0)
@@ -347,18 +391,14 @@ static kas_status add_epilogues(builder *b, const kas_program_options *options)
 {
     kas_program *p = b->program;
     const int y = b->lower.y;
-    kas_epilogue_tensors tensors;
-    if (p->written_by < 0 || options->epilogues == 0)
+    if (!b->has_epilogues)
         return KAS_OK;
     const kas_ex value = value_of(b, y);
     KAS_TRY(b->ir.status);
-    if (!kas_epilogue_fits(&b->ir, value))
-        return KAS_OK;
     p->epilogue = calloc((size_t)options->epilogues, sizeof *p->epilogue);
     p->epilogue_kernel = calloc((size_t)options->epilogues, sizeof *p->epilogue_kernel);
     if (!p->epilogue || !p->epilogue_kernel)
         return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
-    kas_epilogue_add_tensors(&b->ir, y, &tensors);
     for (int i = 0; i < options->epilogues; i++) {
         if (!options->epilogue[i].norm || kas_program_epilogue(p, options->epilogue[i]) >= 0)
             continue;
@@ -367,7 +407,7 @@ static kas_status add_epilogues(builder *b, const kas_program_options *options)
         op->times = p->pieces;
         p->epilogue[p->epilogues++] = options->epilogue[i];
         KAS_TRY(write_kernel(
-            b, y, kas_epilogue_value(&b->ir, &tensors, value, options->epilogue[i]), op));
+            b, y, kas_epilogue_value(&b->ir, &b->epilogue, value, options->epilogue[i]), op));
     }
     return KAS_OK;
 }
