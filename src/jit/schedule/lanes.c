@@ -31,9 +31,10 @@ enum {
     ROW_START = 64,     /* price of starting a row of lanes */
     ROW_START_CPU = 32, /* on a CPU, of a row that fills a vector */
     VECTOR = 8,
-    GATHER_CPU = 6,     /* least price of a gather on a CPU: a load for each lane */
-    NEAR_CPU = 3,       /* that of one from a line or two, in a column, where nothing is picked */
-    NEAR = 4,           /* distance of neighbours that compilers interleave */
+    GATHER_CPU = 6, /* least price of a gather on a CPU: a load for each lane */
+    NEAR_CPU = 3,   /* that of one from a line or two, in a column, where nothing is picked */
+    NEAR = 4,       /* distance of neighbours that compilers interleave */
+    SECTOR_BYTES = 32,
     LONG_ENOUGH = 1024, /* lanes; more of them save nothing */
     /* Most turns of a loop inside the lanes: compilers interleave that many well */
     INNER_MOST = 4,
@@ -126,23 +127,38 @@ static pattern look(const kas_ir *ir, kas_ix ix, int lane)
     return p;
 }
 
-double kas_ix_lane_sectors(const kas_ir *ir, kas_ix ix, int lane, size_t size)
+/* Returns how many sectors these bytes lie in. */
+static int count_sectors(const int64_t *value, int lanes, int64_t size)
 {
-    enum { SECTOR_BYTES = 32 };
-    const int64_t extent = ir->var_size[lane];
-    const int lanes = extent < WARP ? (int)extent : WARP;
-    int64_t value[WARP], seen[WARP];
+    int64_t seen[WARP];
     int sectors = 0;
-    kas_ix_sum_at(ir, kas_ix_get(ir, ix), lane, 0, lanes, value);
     for (int l = 0; l < lanes; l++) {
-        const int64_t sector = value[l] * (int64_t)size / SECTOR_BYTES;
+        const int64_t sector = value[l] * size / SECTOR_BYTES;
         int i = sectors - 1;
         while (i >= 0 && seen[i] != sector)
             i--;
         if (i < 0)
             seen[sectors++] = sector;
     }
-    return (double)sectors / lanes;
+    return sectors;
+}
+
+double kas_ix_lane_sectors(const kas_ir *ir, kas_ix ix, int lane, size_t size)
+{
+    const int64_t extent = ir->var_size[lane], bytes = (int64_t)size;
+    const int lanes = extent < WARP ? (int)extent : WARP;
+    const kas_ix_sum *sum = kas_ix_get(ir, ix);
+    int64_t value[WARP], apart;
+    if (!kas_ix_coeff(ir, ix, lane, &apart)) {
+        kas_ix_sum_at(ir, sum, lane, 0, lanes, value);
+        return (double)count_sectors(value, lanes, bytes) / lanes;
+    }
+    if (llabs(apart) * bytes >= SECTOR_BYTES)
+        return 1;
+    kas_ix_sum_at(ir, sum, lane, 0, 1, value);
+    const int64_t last = value[0] + apart * (lanes - 1);
+    return (double)(llabs(last * bytes / SECTOR_BYTES - value[0] * bytes / SECTOR_BYTES) + 1) /
+           lanes;
 }
 
 int kas_ix_lane_divisions(const kas_ir *ir, kas_ix ix, int lane)
