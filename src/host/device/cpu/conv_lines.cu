@@ -8,7 +8,7 @@
 #include "host/device/cpu/conv_lines_fill.h"
 
 #if KAS_DTYPE == 0
-const int kas_lines_pick_fast = KAS_LINES_AVX512;
+const int kas_cpu_avx512 = KAS_LINES_AVX512;
 #endif
 
 /* Copies the weights of channels [first, first + channels) to [few][taps][lanes]. A map's lie as
@@ -44,34 +44,34 @@ KAS_FN void kas_lines_group_weights(const kas_lines_args *a, int first, int chan
 
 /* Adds the taps of `vectors` vectors at 8 pixels beside each other. */
 KAS_FN void kas_lines_add(const kas_lines_args *a, const float *line, const float *w, int vectors,
-                          kas_vec sum[KAS_LINE_RUN])
+                          kas_part sum[KAS_LINE_RUN])
 {
     const int lanes = vectors * KAS_LINE_LANES, padded = kas_lines_padded(a);
     for (int kh = 0; kh < a->kernel_h; kh++)
         for (int kw = 0; kw < a->kernel_w; kw++) {
             const float *x = line + ((kas_i64)kh * padded + kw) * a->dilation * lanes;
             for (int v = 0; v < vectors; v++, w += KAS_LINE_LANES, x += KAS_LINE_LANES) {
-                const kas_vec weight = KAS_LINE_AT(w);
+                const kas_part weight = KAS_PART_AT(w);
                 KAS_UNROLL
                 for (int p = 0; p < KAS_LINE_RUN; p++)
-                    sum[p] += KAS_LINE_AT(x + p * lanes) * weight;
+                    sum[p] += KAS_PART_AT(x + p * lanes) * weight;
             }
         }
 }
 
 /* The same for windows of three neighbouring pixels, which are loaded once for all three. */
 KAS_FN void kas_lines_add_3(const kas_lines_args *a, const float *line, const float *w, int vectors,
-                            kas_vec sum[KAS_LINE_RUN])
+                            kas_part sum[KAS_LINE_RUN])
 {
     const int lanes = vectors * KAS_LINE_LANES, padded = kas_lines_padded(a);
     for (int kh = 0; kh < a->kernel_h; kh++, w += 2 * lanes)
         for (int v = 0; v < vectors; v++, w += KAS_LINE_LANES) {
             const float *x = line + (kas_i64)kh * padded * lanes + v * KAS_LINE_LANES;
-            const kas_vec left = KAS_LINE_AT(w), mid = KAS_LINE_AT(w + lanes),
-                          right = KAS_LINE_AT(w + 2 * lanes);
+            const kas_part left = KAS_PART_AT(w), mid = KAS_PART_AT(w + lanes),
+                           right = KAS_PART_AT(w + 2 * lanes);
             KAS_UNROLL
             for (int p = 0; p < KAS_LINE_RUN + 2; p++) {
-                const kas_vec at = KAS_LINE_AT(x + p * lanes);
+                const kas_part at = KAS_PART_AT(x + p * lanes);
                 if (p < KAS_LINE_RUN)
                     sum[p] += at * left;
                 if (p > 0 && p <= KAS_LINE_RUN)
@@ -82,27 +82,33 @@ KAS_FN void kas_lines_add_3(const kas_lines_args *a, const float *line, const fl
         }
 }
 
-/* Adds the taps of a window, by the way that suits it. */
+/* Adds the taps of a window up, by the way that suits it. */
 KAS_FN void kas_lines_window(const kas_lines_args *a, const float *line, const float *w,
                              int vectors, kas_vec sum[KAS_LINE_RUN])
 {
-    if (a->kernel_w == 3 && a->dilation == 1)
-        kas_lines_add_3(a, line, w, vectors, sum);
-    else if (vectors == 1)
-        kas_lines_add(a, line, w, 1, sum);
-    else
-        kas_lines_add(a, line, w, vectors, sum);
+    for (int lane = 0; lane < KAS_LINE_LANES; lane += KAS_PART_LANES) {
+        kas_part part[KAS_LINE_RUN] = {{0}};
+        if (a->kernel_w == 3 && a->dilation == 1)
+            kas_lines_add_3(a, line + lane, w + lane, vectors, part);
+        else if (vectors == 1)
+            kas_lines_add(a, line + lane, w + lane, 1, part);
+        else
+            kas_lines_add(a, line + lane, w + lane, vectors, part);
+        for (int p = 0; p < KAS_LINE_RUN; p++)
+            __builtin_memcpy((float *)&sum[p] + lane, &part[p], sizeof *part);
+    }
 }
 
 /* Sums the lanes of 8 vectors. */
-#if KAS_LINES_AVX512
+#ifdef __AVX__
 KAS_FN void kas_lines_total(const kas_vec sum[KAS_LINE_RUN], float total[KAS_LINE_RUN])
 {
     __m256 half[KAS_LINE_RUN];
     KAS_UNROLL
-    for (int p = 0; p < KAS_LINE_RUN; p++)
-        half[p] = _mm256_add_ps(_mm512_castps512_ps256((__m512)sum[p]),
-                                _mm256_castpd_ps(_mm512_extractf64x4_pd((__m512d)sum[p], 1)));
+    for (int p = 0; p < KAS_LINE_RUN; p++) {
+        const float *lanes = (const float *)&sum[p];
+        half[p] = _mm256_add_ps(_mm256_loadu_ps(lanes), _mm256_loadu_ps(lanes + 8));
+    }
     for (int apart = 1; apart < KAS_LINE_RUN / 2; apart *= 2)
         KAS_UNROLL
     for (int p = 0; p < KAS_LINE_RUN; p += 2 * apart)
@@ -182,7 +188,7 @@ KAS_KERNEL(kas_lines_groups, kas_lines_args)
                 for (int ow = 0; ow < a.out_w; ow += KAS_LINE_RUN) {
                     const int at = kas_lines_start(&a, ow);
                     const float *line = lines + ((kas_i64)r * padded + at) * lanes;
-                    kas_vec sum[KAS_LINE_RUN] = {{0}};
+                    kas_vec sum[KAS_LINE_RUN];
                     kas_lines_window(&a, line, w, a.reads, sum);
                     const kas_i64 pixel = ((kas_i64)n * a.out_h + row + r) * a.out_w + at;
                     KAS_UNROLL
@@ -219,7 +225,7 @@ KAS_KERNEL(kas_lines_few_results, kas_lines_args)
                     const float *line = lines + ((kas_i64)r * kas_lines_padded(&a) + at) * lanes;
                     const kas_i64 pixel = ((kas_i64)n * a.out_h + row + r) * a.out_w + at;
                     for (int o = 0; o < a.few; o++) {
-                        kas_vec sum[KAS_LINE_RUN] = {{0}};
+                        kas_vec sum[KAS_LINE_RUN];
                         float total[KAS_LINE_RUN];
                         kas_lines_window(&a, line, w + o * taps * lanes, vectors, sum);
                         kas_lines_total(sum, total);

@@ -41,9 +41,6 @@ typedef struct kas_lines_args {
     int slots;   /* grid y; grid x counts vectors of channels, or is 1 */
 } kas_lines_args;
 
-/* 1: built for a CPU with AVX-512, which picks the channels of groups in one instruction. */
-extern const int kas_lines_pick_fast;
-
 /* Returns the channels of the wide side, in whole vectors. */
 static inline int kas_lines_vectors(const kas_lines_args *a)
 {

@@ -10,15 +10,29 @@
 /* Numbers of 16 bits are loaded by instructions that the first processors with AVX-512 lack. */
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
 #define KAS_LINES_AVX512 1
-#include <immintrin.h>
 #else
 #define KAS_LINES_AVX512 0
+#endif
+#ifdef __AVX__
+#include <immintrin.h>
 #endif
 
 typedef float kas_vec __attribute__((vector_size(64)));
 typedef float kas_vec_at __attribute__((vector_size(64), aligned(4), may_alias));
 
 #define KAS_LINE_AT(p) (*(const kas_vec_at *)(p))
+
+/* A vector of the processor's: a part of 16 lanes, and the sums of 8 pixels stay in registers. */
+#if KAS_LINES_AVX512
+#define KAS_PART_BYTES 64
+#else
+#define KAS_PART_BYTES 32
+#endif
+enum { KAS_PART_LANES = KAS_PART_BYTES / 4 };
+typedef float kas_part __attribute__((vector_size(KAS_PART_BYTES)));
+typedef float kas_part_at __attribute__((vector_size(KAS_PART_BYTES), aligned(4), may_alias));
+
+#define KAS_PART_AT(p) (*(const kas_part_at *)(p))
 
 /* Load a vector of up to 16 channels, with zeros behind them, and store one; load one whose lane c
  * has element place[c] of the two vectors `low` and `high`. */
@@ -42,19 +56,26 @@ KAS_FN kas_vec kas_lines_pick(kas_vec low, const int *place, kas_vec high)
 #else
 KAS_FN kas_vec kas_lines_load(const kas_real *from, int channels)
 {
-    kas_vec v = {0};
-    for (int c = 0; c < kas_imin(channels, KAS_LINE_LANES); c++)
-        v[c] = kas_value(from[c]);
+    float lanes[KAS_LINE_LANES] = {0};
+    kas_vec v;
+    if (channels >= KAS_LINE_LANES)
+        for (int c = 0; c < KAS_LINE_LANES; c++)
+            lanes[c] = kas_value(from[c]);
+    else
+        for (int c = 0; c < channels; c++)
+            lanes[c] = kas_value(from[c]);
+    __builtin_memcpy(&v, lanes, sizeof v);
     return v;
 }
 KAS_FN kas_vec kas_lines_pick(kas_vec low, const int *place, kas_vec high)
 {
-    float all[2 * KAS_LINE_LANES];
+    float all[2 * KAS_LINE_LANES], lanes[KAS_LINE_LANES];
     kas_vec v;
     __builtin_memcpy(all, &low, sizeof low);
     __builtin_memcpy(all + KAS_LINE_LANES, &high, sizeof high);
     for (int c = 0; c < KAS_LINE_LANES; c++)
-        v[c] = all[place[c]];
+        lanes[c] = all[place[c]];
+    __builtin_memcpy(&v, lanes, sizeof v);
     return v;
 }
 #endif

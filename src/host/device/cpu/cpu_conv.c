@@ -23,17 +23,18 @@ struct kas_conv {
     bool lines[3];                  /* by pass */
     fused fused[KAS_EPILOGUES_MAX]; /* [fusions] */
     int fusions;
-    kas_wide_conv wide; /* float16 with oneDNN */
+    kas_wide_conv wide; /* 16 bits with oneDNN, in float32 */
     kas_loop_conv loops;
     float *wt;      /* scratch of our loops */
     float *partial; /* scratch of lines */
 };
 
-/* oneDNN's reorders of float16 are a hundred times slower than ours. */
+/* oneDNN's reorders of float16, and without AVX-512 those of bf16, are a hundred times slower than
+ * ours. */
 static kas_conv_desc library_desc(const kas_conv *conv)
 {
     kas_conv_desc desc = conv->desc;
-    if (desc.dtype == KAS_F16)
+    if (desc.dtype == KAS_F16 || !kas_cpu_avx512)
         desc.dtype = KAS_F32;
     return desc;
 }

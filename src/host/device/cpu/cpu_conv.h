@@ -1,9 +1,12 @@
-/* The implementations of a convolution's passes on the CPU device: oneDNN, oneDNN with float16
- * tensors converted to float32, lines of pixels, and our own loops. */
+/* The implementations of a convolution's passes on the CPU device: oneDNN, oneDNN with 16-bit tensors
+ * converted to float32, lines of pixels, and our own loops. */
 #ifndef KAS_DEVICE_CPU_CPU_CONV_H
 #define KAS_DEVICE_CPU_CPU_CONV_H
 
 #include "host/device/cpu/cpu.h"
+
+/* 1: the device's kernels were built for AVX-512. */
+extern const int kas_cpu_avx512;
 
 /* The tensors of one call. */
 typedef struct kas_cpu_call {
@@ -29,7 +32,7 @@ kas_status kas_dnnl_pass_hold(kas_cpu *cpu, kas_dnnl_pass *pass, void *w, const 
 bool kas_dnnl_pass_holds(const kas_dnnl_pass *pass, const void *as);
 const char *kas_dnnl_pass_name(const kas_dnnl_pass *pass);
 
-/* A float16 convolution that oneDNN runs in float32: float32 copies of the tensors. */
+/* A 16-bit convolution that oneDNN runs in float32: float32 copies of the tensors. */
 enum { KAS_WIDE_X, KAS_WIDE_W, KAS_WIDE_Y, KAS_WIDE_RESIDUAL, KAS_WIDE_TENSORS };
 typedef struct kas_wide_conv {
     float *tensor[KAS_WIDE_TENSORS]; /* the residual's only if an epilogue has one */

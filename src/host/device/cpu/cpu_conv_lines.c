@@ -102,8 +102,7 @@ static double vector_steps(const kas_lines_args *a, double again, double tap)
 /* Predicts whether windows of groups take less time than with oneDNN 2.6, in multiply-adds of
  * vectors. oneDNN has a vector for each group, of 4 lanes where the group has at most 4 channels on
  * either side, else of 8, and reads as many channels: it makes 5 multiply-adds while we make 2.4,
- * and twice as many in bf16. Measured on a core with AVX-512 over 40 shapes (bench/results); without
- * AVX-512 these kernels are slower. */
+ * and twice as many in bf16. Measured on a core with AVX-512 over 40 shapes (bench/results). */
 static bool groups_pay(const kas_conv_desc *d, kas_conv_pass pass)
 {
     enum { NARROW = 4, VECTOR = 8 };
@@ -115,38 +114,70 @@ static bool groups_pay(const kas_conv_desc *d, kas_conv_pass pass)
     const int vectors = (a.lanes + VECTOR - 1) / VECTOR;
     const bool halves = d->dtype == KAS_BF16 && pass != KAS_CONV_BACKWARD_WEIGHTS;
     const double library = (double)d->groups * reads * vectors * taps / (halves ? 2 : 1);
-    return kas_lines_pick_fast && slower * vector_steps(&a, 1, 1) < library;
+    return slower * vector_steps(&a, 1, 1) < library;
 }
 
-/* Measured against oneDNN 2.6 on a core with AVX-512 (bench/results). oneDNN has slow code for
- * windows of groups with few channels (1.3 to 6 times as long as these kernels), for the gradients
- * of depthwise windows whose taps lie apart (8 to 20 times) and of wide ones (5 times), for windows
- * that begin more than 8 pixels in front of a row (7 times), and for maps of windows to very few
- * channels (4 to 7 times). Elsewhere it is as fast or faster. */
+/* The same without AVX-512, where channels are picked one by one: oneDNN takes four times as long for
+ * the results of narrow groups as for their gradients, and long for the weights of taps that lie
+ * apart. */
+static bool groups_pay_avx2(const kas_conv_desc *d, kas_conv_pass pass)
+{
+    enum { NARROW = 4 };
+    const kas_lines_args a = args_of(d, pass);
+    return d->kernel_h * d->kernel_w > 1 &&
+           (pass == KAS_CONV_FORWARD            ? a.reads <= NARROW && a.lanes <= NARROW
+            : pass == KAS_CONV_BACKWARD_WEIGHTS ? a.dilation > 1
+                                                : false);
+}
+
+/* oneDNN is fast where a depthwise window's taps are few and lie side by side: gradients of taps that
+ * lie apart take it 8 to 20 times as long as these kernels, those of wide windows 4 to 5 times, and
+ * windows that begin more than 8 pixels in front of a row 7 to 30 times. */
+static bool depthwise_pays(const kas_conv_desc *d, kas_conv_pass pass)
+{
+    enum { FAR = 8, WIDE = 5 };
+    const bool apart = d->kernel_h * d->kernel_w > 1 && kas_conv_dilation(d) > 1,
+               far = d->kernel_w / 2 * kas_conv_dilation(d) > FAR;
+    return far || (apart && pass != KAS_CONV_FORWARD) ||
+           (d->kernel_w >= WIDE && pass == KAS_CONV_BACKWARD_WEIGHTS);
+}
+
+/* Returns whether a map of windows to very few channels pays (with oneDNN 4 to 7 times as long). */
+static bool map_pays(const kas_conv_desc *d, kas_conv_pass pass)
+{
+    enum { FEWEST = 8, MANY = 32 };
+    const bool windows = d->kernel_h * d->kernel_w > 1;
+    const int channels = d->c_in > d->c_out ? d->c_in : d->c_out;
+    return pass == KAS_CONV_BACKWARD_WEIGHTS ? windows && d->c_out < d->c_in && channels >= FEWEST
+                                             : channels >= (windows ? FEWEST : MANY);
+}
+
+/* The same without AVX-512: oneDNN makes a multiply-add for each channel and tap of 8 results, of
+ * which few are wanted, in a third of the time of ours. */
+static bool map_pays_avx2(const kas_conv_desc *d, kas_conv_pass pass)
+{
+    enum { FEWEST = 9, MANY = 64 }; /* taps, channels */
+    const double slower = 3;
+    const kas_lines_args a = args_of(d, pass);
+    const int taps = d->kernel_h * d->kernel_w;
+    return pass == KAS_CONV_BACKWARD_WEIGHTS
+               ? d->c_out < d->c_in && taps > 1 &&
+                     (a.dilation > 1 || (d->c_out == 1 && taps >= FEWEST))
+               : (taps > 1 || a.channels >= MANY) &&
+                     (double)a.channels * taps > slower * vector_steps(&a, 1, 1);
+}
+
+/* Measured against oneDNN 2.6, with AVX-512 and without (bench/results). Elsewhere oneDNN is as fast or
+ * faster. */
 bool kas_lines_pay(const kas_conv_desc *d, kas_conv_pass pass)
 {
-    enum { FAR = 8, WIDE = 5, FEWEST = 8, MANY = 32 };
-    const bool windows = d->kernel_h * d->kernel_w > 1;
     if (!fits(d, pass))
         return false;
-    if (!has_groups(d)) {
-        const int channels = d->c_in > d->c_out ? d->c_in : d->c_out;
-        return pass == KAS_CONV_BACKWARD_WEIGHTS
-                   ? windows && d->c_out < d->c_in && channels >= FEWEST
-                   : channels >= (windows ? FEWEST : MANY);
-    }
-    if (!kas_conv_is_depthwise(d))
-        return groups_pay(d, pass);
-    const bool apart = windows && kas_conv_dilation(d) > 1,
-               far = d->kernel_w / 2 * kas_conv_dilation(d) > FAR;
-    switch (pass) {
-    case KAS_CONV_FORWARD:
-        return far;
-    case KAS_CONV_BACKWARD_DATA:
-        return far || apart;
-    default:
-        return far || apart || d->kernel_w >= WIDE;
-    }
+    if (kas_conv_is_depthwise(d))
+        return depthwise_pays(d, pass);
+    if (has_groups(d))
+        return kas_cpu_avx512 ? groups_pay(d, pass) : groups_pay_avx2(d, pass);
+    return kas_cpu_avx512 ? map_pays(d, pass) : map_pays_avx2(d, pass);
 }
 
 double kas_lines_macs(const kas_conv_desc *d)

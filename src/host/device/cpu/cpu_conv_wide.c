@@ -1,5 +1,5 @@
-/* Runs float16 convolutions with a library that has no code for them: tensors are converted to
- * float32 and back. */
+/* Runs 16-bit convolutions with a library that has no code for them: tensors are converted to float32
+ * and back. */
 #include "host/device/cpu/cpu_conv.h"
 
 #include "cuda/kernels/prelude.h"
