@@ -131,13 +131,14 @@ static bool groups_pay_avx2(const kas_conv_desc *d, kas_conv_pass pass)
 }
 
 /* oneDNN is fast where a depthwise window's taps are few and lie side by side: gradients of taps that
- * lie apart take it 8 to 20 times as long as these kernels, those of wide windows 4 to 5 times, and
- * windows that begin more than 8 pixels in front of a row 7 to 30 times. */
+ * lie apart take it 3 to 20 times as long as these kernels, those of wide windows 4 to 5 times, and
+ * windows that begin far in front of a row 7 to 30 times. */
 static bool depthwise_pays(const kas_conv_desc *d, kas_conv_pass pass)
 {
-    enum { FAR = 8, WIDE = 5 };
+    enum { WIDE = 5 };
+    const int most = kas_cpu_avx512 ? 8 : 4; /* pixels in front of a row */
     const bool apart = d->kernel_h * d->kernel_w > 1 && kas_conv_dilation(d) > 1,
-               far = d->kernel_w / 2 * kas_conv_dilation(d) > FAR;
+               far = d->kernel_w / 2 * kas_conv_dilation(d) > most;
     return far || (apart && pass != KAS_CONV_FORWARD) ||
            (d->kernel_w >= WIDE && pass == KAS_CONV_BACKWARD_WEIGHTS);
 }
