@@ -6,6 +6,9 @@ BENCH_BINS := $(BENCHES:%.c=$(BUILD)/%)
 $(BUILD)/bench/bench_%: $(BUILD)/bench/bench_%.o $(SUPPORT) $(LIBRARY)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $(filter %.o,$^) -Wl,--whole-archive $(LIBRARY) -Wl,--no-whole-archive $(LDLIBS)
 
+# It decides itself which convolutions run over lines.
+$(BUILD)/bench/bench_lines: LDFLAGS += -Wl,--wrap=kas_lines_pay
+
 # What bench/studies needs of ours.
 STUDY_BINS := $(patsubst bench/studies/%.c,$(BUILD)/bench/%,$(wildcard bench/studies/*.c))
 $(STUDY_BINS): $(BUILD)/bench/%: $(BUILD)/bench/studies/%.o $(LIBRARY)

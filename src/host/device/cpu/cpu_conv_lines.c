@@ -72,8 +72,8 @@ static int span_of(const kas_lines_args *a)
     return (lanes / a->lanes + (whole ? lanes < a->lanes : 2)) * a->reads;
 }
 
-/* Returns whether the kernels can run the pass. The results of a map are the narrow side. */
-static bool fits(const kas_conv_desc *d, kas_conv_pass pass)
+/* The results of a map are the narrow side. */
+bool kas_lines_fit(const kas_conv_desc *d, kas_conv_pass pass)
 {
     const kas_lines_args a = args_of(d, pass);
     const bool whole = pass != KAS_CONV_BACKWARD_WEIGHTS && a.few > 0;
@@ -158,7 +158,7 @@ static bool map_pays(const kas_conv_desc *d, kas_conv_pass pass)
 static bool map_pays_avx2(const kas_conv_desc *d, kas_conv_pass pass)
 {
     enum { FEWEST = 9, MANY = 64 }; /* taps, channels */
-    const double slower = 3;
+    const double slower = 2.9;
     const kas_lines_args a = args_of(d, pass);
     const int taps = d->kernel_h * d->kernel_w;
     return pass == KAS_CONV_BACKWARD_WEIGHTS
@@ -172,7 +172,7 @@ static bool map_pays_avx2(const kas_conv_desc *d, kas_conv_pass pass)
  * faster. */
 bool kas_lines_pay(const kas_conv_desc *d, kas_conv_pass pass)
 {
-    if (!fits(d, pass))
+    if (!kas_lines_fit(d, pass))
         return false;
     if (kas_conv_is_depthwise(d))
         return depthwise_pays(d, pass);
