@@ -47,3 +47,9 @@ int kas_pieces_within(const kas_ir *ir, const kas_program_options *o, int pieces
         images--;
     return o->batch / images;
 }
+
+void kas_pieces_cut(const kas_program *p, kas_buffer *buffer, size_t step)
+{
+    buffer->step = p->pieces > 1 ? step : 0;
+    buffer->bytes += buffer->step * (size_t)(p->pieces - 1);
+}

@@ -11,6 +11,7 @@
 #include "jit/lower/lower.h"
 #include "jit/maps.h"
 #include "jit/pieces.h"
+#include "jit/saved.h"
 #include "jit/schedule/dependence.h"
 #include "jit/schedule/schedule_file.h"
 #include "jit/schedule/sequence_text.h"
@@ -35,13 +36,6 @@ typedef struct builder {
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
-/* Gives each piece its part of a buffer. */
-static void cut_buffer(const kas_program *p, kas_buffer *buffer, size_t step)
-{
-    buffer->step = p->pieces > 1 ? step : 0;
-    buffer->bytes += buffer->step * (size_t)(p->pieces - 1);
-}
-
 static kas_status add_buffer(builder *b, int tensor, int *number)
 {
     const kas_ir_tensor *t = &b->ir.tensor[tensor];
@@ -61,7 +55,7 @@ static kas_status add_buffer(builder *b, int tensor, int *number)
     *buffer = (kas_buffer){.role = t->role, .index = t->role_index, .dtype = t->dtype};
     buffer->bytes = size * (size_t)kas_ir_memory(&b->ir, tensor);
     if (shares)
-        cut_buffer(p, buffer, size * (size_t)t->floats);
+        kas_pieces_cut(p, buffer, size * (size_t)t->floats);
     *number = p->buffers++;
     return KAS_OK;
 }
@@ -412,43 +406,6 @@ static kas_status add_epilogues(builder *b, const kas_program_options *options)
     return KAS_OK;
 }
 
-static void mark_read(const kas_operation *op, char *read)
-{
-    if (op->kind == KAS_OPERATION_CONV) {
-        read[op->x] = read[op->w] = read[op->y] = 1;
-        return;
-    }
-    for (int i = 0; i < op->args; i++)
-        read[op->arg[i]] = 1;
-}
-
-/* Makes the buffers that both passes touch SAVED. */
-static kas_status mark_saved(kas_program *p)
-{
-    char *forward = calloc(2, (size_t)p->buffers + 1);
-    if (!forward)
-        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
-    char *backward = forward + p->buffers + 1;
-    for (int i = 0; i < p->forwards; i++)
-        mark_read(&p->forward[i], forward);
-    for (int i = 0; i < p->backwards; i++)
-        mark_read(&p->backward[i], backward);
-    int saved = 0, scratch = 0;
-    for (int i = 0; i < p->buffers; i++) {
-        if (p->buffer[i].role != KAS_ROLE_SCRATCH)
-            continue;
-        if (forward[i] && backward[i]) {
-            p->buffer[i].role = KAS_ROLE_SAVED;
-            p->buffer[i].index = saved++;
-            cut_buffer(p, &p->buffer[i], (p->buffer[i].bytes + 63) / 64 * 64);
-        } else {
-            p->buffer[i].index = scratch++;
-        }
-    }
-    free(forward);
-    return KAS_OK;
-}
-
 /* Refuses a schedule file with a kernel or a map that the program does not have. */
 static kas_status check_prescribed(const builder *b)
 {
@@ -545,7 +502,7 @@ static kas_status build(builder *b, const kas_kernel *kernel, const kas_program_
     KAS_TRY(add_epilogues(b, options));
     KAS_TRY(b->ir.status);
     KAS_TRY(check_prescribed(b));
-    KAS_TRY(mark_saved(p));
+    KAS_TRY(kas_program_mark_saved(p));
     p->weight = malloc(sizeof *p->weight * (size_t)(b->lower.weights + 1));
     p->source = strdup(kas_buf_text(&b->source));
     p->schedules = options->list_schedules ? strdup(kas_buf_text(&b->schedules)) : NULL;
