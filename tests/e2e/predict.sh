@@ -6,7 +6,7 @@ set -eu
 net="--net resnet20 --input 3x16x16"
 expect 0 '--net resnet18 --machine h100' "$kas" predict --help
 expect 0 'unmodified network' "$kas" predict $net --machine cpu
-for machine in cpu a100 h100 h200 l4 rtx4090 orin orin-nano; do
+for machine in cpu cpu-avx2 a100 h100 h200 l4 rtx4090 orin orin-nano; do
     expect 0 '"ratio_to_unmodified": 1,' "$kas" predict $net --machine $machine --json
 done
 expect 0 'never calibrated' "$kas" predict --net resnet18 --machine h100

@@ -10,6 +10,7 @@
 #include "host/core/file/files.h"
 #include "host/core/file/private.h"
 #include "host/core/json/json.h"
+#include "host/device/cpu/cpu_conv.h"
 
 enum { SCHEMA = 1, FILE_MOST = 1 << 16 };
 
@@ -194,20 +195,22 @@ static void scale_to(kas_machine *m, double cores)
         m->rate[i] *= factor;
 }
 
+/* Returns whether a built-in machine is like the device: a GPU of its name, or a CPU with vectors as
+ * wide as those for which the CPU device was built. */
+static bool is_like(const kas_machine *m, const kas_device_info *info)
+{
+    const int lanes = kas_cpu_avx512 ? 16 : 8;
+    return m->gpu ? in_name(info->name, m->name) : m->lanes == lanes;
+}
+
+/* Takes the first built-in machine that is like the device, or else the first of its kind. */
 static void builtin_of(const kas_device_info *info, kas_machine *out)
 {
     const bool gpu = info->kind == KAS_DEVICE_CUDA;
     const kas_machine *found = NULL, *m;
-    for (int i = 0; (m = kas_machine_builtin(i)); i++) {
-        if (m->gpu != gpu)
-            continue;
-        if (!found)
+    for (int i = 0; (m = kas_machine_builtin(i)); i++)
+        if (m->gpu == gpu && (!found || (is_like(m, info) && !is_like(found, info))))
             found = m;
-        if (gpu && in_name(info->name, m->name)) {
-            found = m;
-            break;
-        }
-    }
     *out = *found;
     if (gpu)
         return;

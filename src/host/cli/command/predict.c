@@ -25,7 +25,8 @@ enum { KEY_MACHINE = 0x200, KEY_PRECISION, KEY_LAUNCHES, MOST_BATCH = 1 << 16 };
 
 static const struct argp_option option_list[] = {
     {"machine", KEY_MACHINE, "M", 0,
-     "a100, h100, h200, l4, rtx4090, orin, orin-nano, cpu; a file of doctor --calibrate; auto: "
+     "a100, h100, h200, l4, rtx4090, orin, orin-nano, cpu, cpu-avx2; a file of doctor --calibrate; "
+     "auto: "
      "this machine (default)",
      0},
     {"batch", 'b', "N", 0, "Images of a forward pass (default 32, as in a search)", 0},
