@@ -199,8 +199,7 @@ static void scale_to(kas_machine *m, double cores)
  * wide as those for which the CPU device was built. */
 static bool is_like(const kas_machine *m, const kas_device_info *info)
 {
-    const int lanes = kas_cpu_avx512 ? 16 : 8;
-    return m->gpu ? in_name(info->name, m->name) : m->lanes == lanes;
+    return m->gpu ? in_name(info->name, m->name) : m->lanes == kas_cpu_lanes();
 }
 
 /* Takes the first built-in machine that is like the device, or else the first of its kind. */

@@ -5,8 +5,10 @@
 
 #include "host/device/cpu/cpu.h"
 
-/* 1: the device's kernels were built for AVX-512. */
+/* 1: the device's kernels were built for AVX-512. kas_cpu_lanes returns the float32 values of the
+ * vectors that they were built for. */
 extern const int kas_cpu_avx512;
+int kas_cpu_lanes(void);
 
 /* The tensors of one call. */
 typedef struct kas_cpu_call {

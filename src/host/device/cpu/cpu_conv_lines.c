@@ -12,6 +12,11 @@ KERNELS_OF(kas_lines_weight_parts);
 KERNELS_OF(kas_lines_map_total);
 KERNELS_OF(kas_lines_group_total);
 
+int kas_cpu_lanes(void)
+{
+    return kas_cpu_avx512 ? 16 : 8;
+}
+
 static bool has_groups(const kas_conv_desc *d)
 {
     return d->groups > 1 || kas_conv_is_depthwise(d);
