@@ -41,8 +41,8 @@ expect 0 'slower on h100: layer1.0.conv1' "$kas" score $kernel $net --keep-slowe
 sim=${KAS_SIM_LIBRARY:-$PWD/build/tests/libkas_cuda_sim.so}
 if [ -f "$sim" ]; then
     export KAS_CUDA_LIBS=$sim
-    expect 0 'slower on cpu: ' "$kas" train $run --kernel $kernel --keep-slower --dry-run
-    expect 2 'slower on cpu: ' "$kas" tune $kernel $net --device cpu --keep-slower --layer nowhere
+    expect 0 'slower on cpu' "$kas" train $run --kernel $kernel --keep-slower --dry-run
+    expect 2 'slower on cpu' "$kas" tune $kernel $net --device cpu --keep-slower --layer nowhere
     expect 0 'slower on a100: layer1.0.conv1' "$kas" train ${run/--device cpu/--device cuda} --kernel $kernel --keep-slower --dry-run
     unset KAS_CUDA_LIBS
 else

@@ -13,15 +13,17 @@ enum { KEY_FLOPS = 0x100, KEY_PARAMS, KEY_KEEP };
 static const struct argp_option target_options[] = {
     {"net", 'n', "NAME", 0, "Network: a name or a network file (kas-gpu net)", 10},
     {"targets", 't', "LIST", 0, KAS_CLI_TARGETS_HELP, 10},
-    {"keep-slower", KEY_KEEP, "MACHINE", OPTION_ARG_OPTIONAL,
-     "Keep the convolution of a layer at which a kernel does not fit, or is predicted to be slower "
-     "on MACHINE (as of predict; default: the device of the command, or this machine)",
-     10},
     {"flops", KEY_FLOPS, "R", 0,
      "FLOPs allowed, relative to the replaced convolutions (default 0: no kernel is refused, free "
      "sizes grow up to 1)",
      11},
     {"params", KEY_PARAMS, "R", 0, "Parameters allowed, likewise", 11},
+    {0}};
+static const struct argp_option keep_options[] = {
+    {"keep-slower", KEY_KEEP, "MACHINE", OPTION_ARG_OPTIONAL,
+     "Keep the convolution of a layer at which a kernel does not fit, or is predicted to be slower "
+     "on MACHINE (as of predict; default: the device of the command, or this machine)",
+     10},
     {0}};
 
 #define IMAGE_OPTIONS(input)                                                                       \
@@ -54,12 +56,19 @@ static const kas_cli_value target_values[] = {
 
 static error_t parse_target(int key, char *arg, struct argp_state *state)
 {
-    kas_cli_net *o = state->input;
-    if (key == KEY_KEEP) {
-        o->keep.machine = arg ? arg : "auto";
-        return 0;
-    }
     return kas_cli_set(state, target_options, target_values, key, arg);
+}
+
+static error_t parse_keep(int key, char *arg, struct argp_state *state)
+{
+    kas_cli_net *o = state->input;
+    if (key == ARGP_KEY_INIT)
+        state->child_inputs[0] = o;
+    else if (key == KEY_KEEP)
+        o->keep.machine = arg ? arg : "auto";
+    else
+        return ARGP_ERR_UNKNOWN;
+    return 0;
 }
 
 static error_t parse_image(int key, char *arg, struct argp_state *state)
@@ -80,9 +89,12 @@ static error_t parse_image(int key, char *arg, struct argp_state *state)
     }
 }
 
-const struct argp kas_cli_target_argp = {target_options, parse_target, 0, 0, 0, 0, 0};
+const struct argp kas_cli_plain_target_argp = {target_options, parse_target, 0, 0, 0, 0, 0};
+static const struct argp_child plain_child[] = {{&kas_cli_plain_target_argp, 0, NULL, 0}, {0}};
+const struct argp kas_cli_target_argp = {keep_options, parse_keep, 0, 0, plain_child, 0, 0};
 static const struct argp_child target_child[] = {{&kas_cli_target_argp, 0, NULL, 0}, {0}};
 const struct argp kas_cli_net_argp = {image_options, parse_image, 0, 0, target_child, 0, 0};
+const struct argp kas_cli_plain_net_argp = {image_options, parse_image, 0, 0, plain_child, 0, 0};
 const struct argp kas_cli_check_net_argp = {small_image_options, parse_image, 0, 0,
                                             target_child,        0,           0};
 const struct argp kas_cli_bench_net_argp = {bench_image_options, parse_image, 0, 0,

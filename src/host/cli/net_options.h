@@ -22,8 +22,9 @@ typedef struct kas_cli_net {
 } kas_cli_net;
 /* Parsers whose input is a kas_cli_net. The first has all options. The second is for commands that
  * take the shape of images from a data set, and has --net, --targets, --keep-slower, --flops and
- * --params. */
+ * --params. Plain ones have no --keep-slower. */
 extern const struct argp kas_cli_net_argp, kas_cli_target_argp;
+extern const struct argp kas_cli_plain_net_argp, kas_cli_plain_target_argp;
 /* Like kas_cli_net_argp, with another default shape of images. */
 extern const struct argp kas_cli_check_net_argp, kas_cli_bench_net_argp;
 kas_cli_net kas_cli_net_defaults(void);

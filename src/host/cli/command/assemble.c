@@ -90,8 +90,6 @@ static void check_options(const kas_assemble *a, struct argp_state *state)
     const bool budget = a->net.budget.max_flops_ratio > 0 || a->net.budget.max_params_ratio > 0;
     if (!a->net.name || !a->dataset_path || !a->dir || !a->froms)
         argp_error(state, "--net, --dataset, --output and a study or kernel files are needed");
-    else if (a->net.keep.machine)
-        argp_error(state, "--keep-slower: assemble keeps convolutions where they suit");
     else if (a->strategy != KAS_ASSEMBLE_BLOCKSWAP && !a->latency)
         argp_error(state, "--latency is needed");
     else if (!a->latency && !budget)
@@ -399,7 +397,7 @@ static void close_all(kas_assemble *a)
 
 static kas_status run(int argc, char **argv)
 {
-    const struct argp_child children[] = {{&kas_cli_target_argp, 0, NULL, 0},
+    const struct argp_child children[] = {{&kas_cli_plain_target_argp, 0, NULL, 0},
                                           {kas_cli_recipe_argp("search"), 0, NULL, 0},
                                           {&kas_cli_common_argp, 0, NULL, 0},
                                           {0}};

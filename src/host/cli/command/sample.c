@@ -85,9 +85,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (!o->net.name)
             argp_error(state, "no network is given; give one, for example --net resnet18");
-        if (o->net.keep.machine)
-            argp_error(state,
-                       "--keep-slower: sampled kernels fit every layer that they are drawn for");
         if (o->parents && o->sequence)
             argp_error(state, "--parents and --sequence: give one of them");
         return 0;
@@ -422,7 +419,7 @@ static kas_status set_parents(const char *path, kas_sampler *sampler)
 
 static kas_status run(int argc, char **argv)
 {
-    const struct argp_child children[] = {{&kas_cli_net_argp, 0, NULL, 0},
+    const struct argp_child children[] = {{&kas_cli_plain_net_argp, 0, NULL, 0},
                                           {kas_cli_sampler_argp(), 0, NULL, 0},
                                           {&kas_cli_common_argp, 0, NULL, 0},
                                           {0}};

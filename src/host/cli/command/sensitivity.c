@@ -62,8 +62,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (!o->net.name || !o->dataset || !o->paths)
             argp_error(state, "--net, --dataset and kernel files are needed");
-        else if (o->net.keep.machine)
-            argp_error(state, "--keep-slower: sensitivity tries each layer that a kernel fits");
         return 0;
     default:
         return kas_cli_set(state, option_list, values, key, arg);
@@ -396,7 +394,7 @@ static kas_status run_session(session *s)
 static kas_status run(int argc, char **argv)
 {
     static const struct argp_child children[] = {
-        {&kas_cli_target_argp, 0, NULL, 0}, {&kas_cli_common_argp, 0, NULL, 0}, {0}};
+        {&kas_cli_plain_target_argp, 0, NULL, 0}, {&kas_cli_common_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {option_list, parse, "KERNEL.json...", doc, children, 0, 0};
     sensitivity_options o = {
         .net = kas_cli_net_defaults(), .machine = "auto", .batch = 16, .draws = 1};
