@@ -276,7 +276,7 @@ static void meco_agrees(void **state)
 
 /* ---- AZ-NAS ---------------------------------------------------------------------------------- */
 
-enum { MOST_BLOCKS = 10, MOST_CHANNELS = 16 };
+enum { MOST_BLOCKS = 10, MOST_CHANNELS = 48 };
 
 static double entropy64(const judge *j, int layer)
 {
@@ -411,6 +411,25 @@ static world *world_named(const char *spec)
     return world_of(net, KAS_OP_RELU);
 }
 
+/* Of blocks with more channels than pixels in all images the products of pixels are taken. */
+static void az_nas_of_few_pixels(void **state)
+{
+    (void)state;
+    static const char wide[] =
+        "{\"format\": \"kas-gpu network\", \"version\": 1, \"name\": \"wide\", "
+        "\"layers\": ["
+        "{\"conv\": \"stem\", \"channels\": 4, \"kernel\": 3}, "
+        "{\"relu\": \"relu0\"}, "
+        "{\"conv\": \"conv1\", \"channels\": 48, \"kernel\": 3, \"stride\": 4}, "
+        "{\"relu\": \"relu1\"}, "
+        "{\"conv\": \"conv2\", \"channels\": 40, \"kernel\": 1}, "
+        "{\"relu\": \"relu2\"}, "
+        "{\"global_avg_pool\": \"gap\"}, "
+        "{\"linear\": \"fc\", \"channels\": \"classes\"}]}";
+    assert_true(2 * 2 * BATCH < 40);
+    assert_az_nas_agrees(world_named(wide), "relu0 relu1 relu2");
+}
+
 /* Networks whose blocks begin with a ReLU or a batch norm: 3x3 convolutions at all edges of a cell;
  * a chain of two, so that all goes through node 1; one convolution. A DenseNet's layer ends with its
  * concatenation. Without blocks in the file a layer that a batch norm follows ends a block only
@@ -537,6 +556,7 @@ int main(void)
         cmocka_unit_test(zen_agrees),
         cmocka_unit_test(meco_agrees),
         cmocka_unit_test(az_nas_agrees),
+        cmocka_unit_test(az_nas_of_few_pixels),
         cmocka_unit_test(az_nas_knows_blocks),
         cmocka_unit_test(an_identity_is_not_trainable),
         cmocka_unit_test(counts_by_hand),

@@ -45,6 +45,52 @@ static void eigenvalues_by_hand(void **state)
     assert_true(isnan(value[0]));
 }
 
+/* ---- the largest one, without the matrix ---- */
+
+enum { LARGE = 60 };
+static void multiply(void *context, const double *v, double *out)
+{
+    const double *a = context;
+    for (int i = 0; i < LARGE; i++) {
+        out[i] = 0;
+        for (int j = 0; j < LARGE; j++)
+            out[i] += a[i * LARGE + j] * v[j];
+    }
+}
+
+/* x^T x of x [rows][LARGE], whose elements are normal. */
+static void make_square(int rows, double *a)
+{
+    kas_rng rng = kas_rng_make((uint64_t)rows, KAS_PURPOSE_TEST, 1);
+    memset(a, 0, sizeof *a * LARGE * LARGE);
+    for (int r = 0; r < rows; r++) {
+        double x[LARGE];
+        for (int i = 0; i < LARGE; i++)
+            x[i] = kas_rng_normal(&rng);
+        for (int i = 0; i < LARGE; i++)
+            for (int j = 0; j < LARGE; j++)
+                a[i * LARGE + j] += x[i] * x[j];
+    }
+}
+
+/* Of rank 0, 1, 7, and more than the matrix has rows. */
+static void largest_of_all(void **state)
+{
+    (void)state;
+    static const int rows[] = {0, 1, 7, 2 * LARGE};
+    double a[LARGE * LARGE], value[LARGE], found;
+    for (int k = 0; k < 4; k++) {
+        make_square(rows[k], a);
+        OK(kas_largest_eigenvalue(LARGE, multiply, a, &found));
+        OK(kas_eigenvalues(LARGE, a, LARGE, value));
+        assert_true(fabs(found - value[LARGE - 1]) <= 1e-11 * value[LARGE - 1]);
+    }
+    make_square(7, a);
+    a[LARGE + 3] = NAN;
+    OK(kas_largest_eigenvalue(LARGE, multiply, a, &found));
+    assert_true(isnan(found));
+}
+
 /* Eigenvalues of random matrices: their sums are the traces of A and of A A. */
 static void eigenvalues_of_larger(void **state)
 {
@@ -162,6 +208,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fisher_by_hand),
         cmocka_unit_test(eigenvalues_by_hand),
+        cmocka_unit_test(largest_of_all),
         cmocka_unit_test(eigenvalues_of_larger),
         cmocka_unit_test(ranks_leave_out_what_is_not_finite),
         cmocka_unit_test(names),

@@ -84,51 +84,67 @@ static int find_blocks(const kas_net *net, int *end)
 
 /* ---- expressivity ---------------------------------------------------------------------------- */
 
-/* Adds x x^T of an image [c][pixels] to the upper triangle. */
-static void add_products(int c, size_t pixels, const float *x, double *matrix)
+/* Adds the products of all pairs of rows of x [rows][columns] to the upper triangle. */
+static void add_products(int rows, size_t columns, const float *x, double *matrix)
 {
-    for (int i = 0; i < c; i++)
-        for (int j = i; j < c; j++) {
+    for (int i = 0; i < rows; i++)
+        for (int j = i; j < rows; j++) {
             float sum = 0;
-            const float *a = x + (size_t)i * pixels, *b = x + (size_t)j * pixels;
+            const float *a = x + (size_t)i * columns, *b = x + (size_t)j * columns;
 #pragma omp simd reduction(+ : sum)
-            for (size_t k = 0; k < pixels; k++)
+            for (size_t k = 0; k < columns; k++)
                 sum += a[k] * b[k];
-            matrix[i * c + j] += (double)sum;
+            matrix[i * rows + j] += (double)sum;
         }
 }
 
+/* Copies x [n][c][pixels], with the mean of each channel subtracted, to [c][samples], or to
+ * [samples][c] if `turned`. */
+static void centre(int n, int c, size_t pixels, const float *x, bool turned, float *to)
+{
+    const size_t samples = (size_t)n * pixels;
+    for (int k = 0; k < c; k++) {
+        double mean = 0;
+        for (size_t s = 0; s < samples; s++)
+            mean += (double)x[(s / pixels * (size_t)c + (size_t)k) * pixels + s % pixels];
+        mean /= (double)samples;
+        for (size_t s = 0; s < samples; s++) {
+            const double value =
+                (double)x[(s / pixels * (size_t)c + (size_t)k) * pixels + s % pixels] - mean;
+            to[turned ? s * (size_t)c + (size_t)k : (size_t)k * samples + s] = (float)value;
+        }
+    }
+}
+
+/* The products of all channels, or where there are fewer pixels those of all pixels, have the
+ * eigenvalues of the covariance matrix but for zeros, of which an entropy has nothing. */
 static kas_status entropy(const kas_interpreter *p, int layer, double *out)
 {
     const kas_layer *l = &p->options.net->layer[layer];
     const size_t pixels = (size_t)l->h * (size_t)l->w, c = (size_t)l->c,
-                 n = (size_t)p->options.batch;
-    const float *x = p->act[layer];
-    double *matrix = calloc(c * c, sizeof *matrix), *value = malloc(sizeof *value * c);
-    double *mean = calloc(c, sizeof *mean), total = 0;
+                 samples = pixels * (size_t)p->options.batch;
+    const bool turned = samples < c;
+    const size_t rows = turned ? samples : c, columns = turned ? c : samples;
+    float *x = malloc(sizeof *x * rows * columns);
+    double *matrix = calloc(rows * rows, sizeof *matrix), *value = malloc(sizeof *value * rows);
+    double total = 0;
     kas_status status = KAS_OK;
     *out = 0;
-    if (!matrix || !value || !mean) {
+    if (!x || !matrix || !value) {
         status = kas_fail(KAS_NO_MEMORY, "no memory for %zu channels", c);
         goto out;
     }
-    for (size_t b = 0; b < n; b++)
-        add_products(l->c, pixels, x + b * c * pixels, matrix);
-    for (size_t k = 0; k < n * c; k++)
-        for (size_t i = 0; i < pixels; i++)
-            mean[k % c] += (double)x[k * pixels + i] / (double)(n * pixels);
-    for (size_t i = 0; i < c; i++)
-        for (size_t j = i; j < c; j++)
-            matrix[i * c + j] = matrix[i * c + j] / (double)(n * pixels) - mean[i] * mean[j];
-    KAS_TRY_GOTO(kas_eigenvalues(l->c, matrix, l->c, value), out);
-    for (size_t i = 0; i < c; i++)
+    centre(p->options.batch, l->c, pixels, p->act[layer], turned, x);
+    add_products((int)rows, columns, x, matrix);
+    KAS_TRY_GOTO(kas_eigenvalues((int)rows, matrix, (int)rows, value), out);
+    for (size_t i = 0; i < rows; i++)
         total += value[i];
-    for (size_t i = 0; i < c; i++)
+    for (size_t i = 0; i < rows; i++)
         *out -= value[i] / total * log(fmax(value[i] / total, 0) + 1e-8);
 out:
+    free(x);
     free(matrix);
     free(value);
-    free(mean);
     return status;
 }
 
@@ -154,56 +170,100 @@ static cell cell_of(const kas_layer *in, const kas_layer *out)
     return (cell){(in->h + out->h - 1) / out->h, (in->w + out->w - 1) / out->w};
 }
 
-/* The sum over the pixels of an image of channel `row / cells` at its pixel `row % cells` of each
- * cell, times channel `c` of the end. */
-static double sum_of(const kas_interpreter *p, int in, int out, cell each, int n, int row, int c)
+/* The gradient at a layer as a matrix [rows][pixels of the block's end, of all images]; a row is a
+ * channel at one pixel of the cells. */
+typedef struct gradient {
+    const float *x;
+    const kas_layer *layer, *end;
+    cell each;
+    int images;
+} gradient;
+
+static gradient gradient_of(const kas_interpreter *p, int layer, int end)
 {
-    const kas_layer *a = &p->options.net->layer[in], *b = &p->options.net->layer[out];
-    const size_t from = (size_t)(n * a->c + row / (each.h * each.w)) * (size_t)(a->h * a->w),
-                 to = (size_t)(n * b->c + c) * (size_t)(b->h * b->w);
-    const float *x = (const float *)p->grad[in] + from, *y = (const float *)p->grad[out] + to;
+    const kas_layer *l = &p->options.net->layer[layer], *e = &p->options.net->layer[end];
+    return (gradient){(const float *)p->grad[layer], l, e, cell_of(l, e), p->options.batch};
+}
+
+static int rows_of(const gradient *g)
+{
+    return g->layer->c * g->each.h * g->each.w;
+}
+
+static size_t pixels_of(const gradient *g)
+{
+    return (size_t)g->end->h * (size_t)g->end->w;
+}
+
+/* Adds row `row` of an image, times `factor`, to its pixels; or returns its product with them. */
+static void add_row(const gradient *g, int image, int row, double factor, double *pixel)
+{
+    const kas_layer *l = g->layer;
+    const int cells = g->each.h * g->each.w;
+    const float *x = g->x + (size_t)(image * l->c + row / cells) * (size_t)(l->h * l->w);
+    for (int h = row % cells / g->each.w; h < l->h; h += g->each.h, pixel += g->end->w)
+        for (int w = row % g->each.w, at = 0; w < l->w; w += g->each.w, at++)
+            pixel[at] += factor * (double)x[h * l->w + w];
+}
+static double dot_row(const gradient *g, int image, int row, const double *pixel)
+{
+    const kas_layer *l = g->layer;
+    const int cells = g->each.h * g->each.w;
+    const float *x = g->x + (size_t)(image * l->c + row / cells) * (size_t)(l->h * l->w);
     double sum = 0;
-    for (int h = row / each.w % each.h; h < a->h; h += each.h)
-        for (int w = row % each.w; w < a->w; w += each.w)
-            sum += (double)x[h * a->w + w] * (double)y[h / each.h * b->w + w / each.w];
+    for (int h = row % cells / g->each.w; h < l->h; h += g->each.h, pixel += g->end->w)
+        for (int w = row % g->each.w, at = 0; w < l->w; w += g->each.w, at++)
+            sum += pixel[at] * (double)x[h * l->w + w];
     return sum;
 }
 
-/* The product of the gradients at `in` and `out`, divided by the number of pixels:
- * [channels of in, times the pixels of a cell][channels of out]. */
-static void multiply(const kas_interpreter *p, int in, int out, double *product)
+static void to_pixels(const gradient *g, const double *v, double *pixel)
 {
-    const kas_layer *a = &p->options.net->layer[in], *b = &p->options.net->layer[out];
-    const cell each = cell_of(a, b);
-    const int rows = a->c * each.h * each.w;
-    for (int r = 0; r < rows; r++)
-        for (int c = 0; c < b->c; c++) {
-            double sum = 0;
-            for (int n = 0; n < p->options.batch; n++)
-                sum += sum_of(p, in, out, each, n, r, c) / ((double)p->options.batch * b->h * b->w);
-            product[r * b->c + c] = sum;
-        }
+    memset(pixel, 0, sizeof *pixel * pixels_of(g) * (size_t)g->images);
+    for (int n = 0; n < g->images; n++)
+        for (int r = 0; r < rows_of(g); r++)
+            add_row(g, n, r, v[r], pixel + (size_t)n * pixels_of(g));
 }
 
-/* The largest singular value of a matrix [rows][columns]. */
-static kas_status singular(int rows, int columns, const double *x, double *out)
+static void to_rows(const gradient *g, const double *pixel, double *v)
 {
-    double *square = calloc((size_t)columns * (size_t)columns, sizeof *square);
-    double *value = malloc(sizeof *value * (size_t)columns);
-    kas_status status = KAS_OK;
-    if (!square || !value) {
-        status = kas_fail(KAS_NO_MEMORY, "no memory for %d columns", columns);
-        goto out;
-    }
-    for (int r = 0; r < rows; r++)
-        for (int i = 0; i < columns; i++)
-            for (int j = i; j < columns; j++)
-                square[i * columns + j] += x[r * columns + i] * x[r * columns + j];
-    KAS_TRY_GOTO(kas_eigenvalues(columns, square, columns, value), out);
-    *out = sqrt(value[columns - 1] <= 0 ? 0 : value[columns - 1]); /* NaN comes through */
-out:
-    free(square);
-    free(value);
+    memset(v, 0, sizeof *v * (size_t)rows_of(g));
+    for (int n = 0; n < g->images; n++)
+        for (int r = 0; r < rows_of(g); r++)
+            v[r] += dot_row(g, n, r, pixel + (size_t)n * pixels_of(g));
+}
+
+/* The product of the gradients at the beginning and the end of a block. */
+typedef struct product {
+    gradient in, out;
+    double *pixel,
+        *row; /* scratch: a value for each pixel of all images, and for each row of `in` */
+} product;
+
+/* Multiplies the product's transpose with the product and v, without making either. */
+static void multiply(void *context, const double *v, double *out)
+{
+    const product *m = context;
+    to_pixels(&m->out, v, m->pixel);
+    to_rows(&m->in, m->pixel, m->row);
+    to_pixels(&m->in, m->row, m->pixel);
+    to_rows(&m->out, m->pixel, out);
+}
+
+/* The largest singular value of the product, divided by the number of pixels. */
+static kas_status singular(const kas_interpreter *p, int in, int out, double *sigma)
+{
+    product m = {.in = gradient_of(p, in, out), .out = gradient_of(p, out, out)};
+    const size_t pixels = pixels_of(&m.out) * (size_t)m.out.images;
+    double square = 0;
+    m.pixel = malloc(sizeof *m.pixel * pixels);
+    m.row = malloc(sizeof *m.row * (size_t)rows_of(&m.in));
+    const kas_status status = m.pixel && m.row
+                                  ? kas_largest_eigenvalue(rows_of(&m.out), multiply, &m, &square)
+                                  : kas_fail(KAS_NO_MEMORY, "no memory for %zu pixels", pixels);
+    free(m.pixel);
+    free(m.row);
+    *sigma = sqrt(square < 0 ? 0 : square) / (double)pixels; /* NaN comes through */
     return status;
 }
 
@@ -218,25 +278,16 @@ static bool passes_on(const kas_interpreter *p, int in, int out)
 static kas_status trainability_of(kas_scoring *s, kas_interpreter *p, int in, int out,
                                   double *value)
 {
-    const kas_layer *a = &s->setup->net->layer[in], *b = &s->setup->net->layer[out];
-    const cell each = cell_of(a, b);
-    const int rows = a->c * each.h * each.w;
-    double sigma = 0, *product;
+    double sigma;
     random_signs(p->grad[out], kas_interpret_elements(p, out), s->setup->seed, out);
     kas_interpret_backward(p, out, in, false);
     if (passes_on(p, in, out)) {
         *value = -INFINITY;
         return KAS_OK;
     }
-    product = malloc(sizeof *product * (size_t)rows * (size_t)b->c);
-    if (!product)
-        return kas_fail(KAS_NO_MEMORY, "no memory for %d x %d channels", rows, b->c);
-    multiply(p, in, out, product);
-    const kas_status status = singular(rows, b->c, product, &sigma);
-    if (status == KAS_OK)
-        *value += 2 - sigma - 1 / (sigma + 1e-6);
-    free(product);
-    return status;
+    KAS_TRY(singular(p, in, out, &sigma));
+    *value += 2 - sigma - 1 / (sigma + 1e-6);
+    return KAS_OK;
 }
 
 /* ---- all three ------------------------------------------------------------------------------- */
