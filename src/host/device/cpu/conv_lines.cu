@@ -106,8 +106,9 @@ KAS_FN void kas_lines_total(const kas_vec sum[KAS_LINE_RUN], float total[KAS_LIN
     __m256 half[KAS_LINE_RUN];
     KAS_UNROLL
     for (int p = 0; p < KAS_LINE_RUN; p++) {
-        const float *lanes = (const float *)&sum[p];
-        half[p] = _mm256_add_ps(_mm256_loadu_ps(lanes), _mm256_loadu_ps(lanes + 8));
+        __m256 part[2];
+        __builtin_memcpy(part, &sum[p], sizeof part);
+        half[p] = _mm256_add_ps(part[0], part[1]);
     }
     for (int apart = 1; apart < KAS_LINE_RUN / 2; apart *= 2)
         KAS_UNROLL
