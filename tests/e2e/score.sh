@@ -73,5 +73,15 @@ assert {s for s, state in over["states"].items() if state == "ok"} == {"params",
 assert all((over["states"][s] == "not-finite") == (v is None) for s, v in over["scores"].items())
 assert set(conv["states"].values()) == {"ok"}, conv["states"]
 END
+# What zen looks at ends in front of the last pool, not of a gate's.
+for width in 4 16; do
+    printf '{"format": "kas-gpu network", "version": 1, "name": "gated", "layers": [{"conv": "stem", "channels": 8, "kernel": 3},
+        {"batch_norm": "bn"}, {"relu": "a"}, {"global_avg_pool": "mean", "from": "a"}, {"conv": "map", "channels": 8, "kernel": 1},
+        {"multiply": "gate", "from": ["a", "map"]}, {"conv": "last", "channels": %d, "kernel": 3}, {"relu": "b"},
+        {"global_avg_pool": "gap"}, {"linear": "fc", "channels": "classes"}]}' $width >"$dir/gated$width.json"
+    expect 0 '"zen"' "$kas" score --net "$dir/gated$width.json" --dataset "$dir/s.h5" --scores zen --json
+    grep -o '"zen": *[0-9.-]*' "$dir/out" >"$dir/zen$width"
+done
+! cmp -s "$dir/zen4" "$dir/zen16" || fail "zen is the same with other layers behind a gate"
 expect 2 'no network is given' "$kas" score --dataset "$dir/s.h5"
 echo "ok: scores of files and samples, and bad inputs"

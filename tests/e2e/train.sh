@@ -62,7 +62,18 @@ expect 0 'trained after 1 epoch:' train --epochs 1 --kernel kernels/depthwise_se
 expect 3 'has shape' train --epochs 1 --init "$dir/kernel" --kernel kernels/involution.json
 expect 3 'belongs to no layer' train --epochs 1 --init "$dir/kernel"
 
+# The layer that gives the logits works in float32 in all modes, also in front of a dropout, and is never replaced.
+printf '%s' '{"format": "kas-gpu network", "version": 1, "name": "end", "layers": [{"conv": "stem", "channels": 8, "kernel": 3},
+    {"batch_norm": "bn"}, {"relu": "relu"}, {"global_avg_pool": "gap"}, {"linear": "fc", "channels": "classes"},
+    {"dropout": "drop", "probability": 0.5}]}' >"$dir/end.json"
+for precision in fp32 bf16 fp16; do
+    expect 0 'trained after 2 epochs' train --net "$dir/end.json" --epochs 2 --precision $precision
+done
+expect 3 'no layer to replace' train --net "$dir/end.json" --epochs 1 --kernel kernels/conv.json --targets linear
+
 expect 2 'are needed' "$kas" train --net resnet20
+expect 2 'are the same file' train --epochs 1 --weights "$dir/both" --checkpoint "$dir/both"
+expect 2 '--epsilon' train --epochs 1 --optimiser adamw --epsilon 0
 expect 2 'exclude each other' train --test --validation 0.1
 expect 2 '--epochs: expected an integer' train --epochs 0
 expect 3 'smaller batch' train --batch 1000

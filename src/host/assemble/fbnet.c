@@ -106,7 +106,7 @@ static double tau_of(const run *r, uint32_t epoch)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static kas_status run_step(run *r, int which, double *loss)
+static kas_status run_step(run *r, int which, uint32_t step, double *loss)
 {
     const kas_train_options *t = &r->train[0];
     kas_metrics metrics;
@@ -119,9 +119,11 @@ static kas_status run_step(run *r, int which, double *loss)
         return kas_fail(KAS_NOTHING_VALID,
                         "FBNet: the supernet diverged in epoch %u; try a smaller --lr than %g",
                         r->done.epochs + 1, t->recipe.lr);
-    const uint32_t each = kas_feed_steps(&r->train[0]) + kas_feed_steps(&r->train[1]);
-    if (t->on_progress && t->on_progress(t->context, (uint64_t)r->done.epochs * each,
-                                         (uint64_t)t->recipe.epochs * each, *loss) != KAS_CONTINUE)
+    const uint32_t first = kas_feed_steps(&r->train[0]),
+                   each = first + kas_feed_steps(&r->train[1]);
+    const uint64_t done = (uint64_t)r->done.epochs * each + (which ? first : 0) + step;
+    if (t->on_progress &&
+        t->on_progress(t->context, done, (uint64_t)t->recipe.epochs * each, *loss) != KAS_CONTINUE)
         return kas_fail(KAS_INTERRUPTED, "%s", "");
     return KAS_OK;
 }
@@ -184,7 +186,7 @@ static kas_status run_phase(run *r, int which)
     for (uint32_t s = 0; s < steps; s++) {
         double loss;
         KAS_TRY(draw_weights(r, (epoch * steps + s) * 2 + (uint32_t)which, tau));
-        KAS_TRY(run_step(r, which, &loss));
+        KAS_TRY(run_step(r, which, s, &loss));
         if (which == 0)
             continue;
         KAS_TRY(get_slopes(r, loss));

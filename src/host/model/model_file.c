@@ -66,7 +66,7 @@ kas_status kas_model_load(kas_model *m, const char *path, bool partial)
     kas_safetensors file;
     kas_pretrained match = {0};
     kas_status status = KAS_OK;
-    KAS_TRY(kas_safetensors_read(path, kas_pretrained_limit(&m->params), &file));
+    KAS_TRY(kas_safetensors_read(path, KAS_WEIGHTS_LIMIT, &file));
     KAS_TRY_GOTO(
         kas_pretrained_match(path, &file, m->net, m->programs, &m->params, partial, &match), out);
     for (int i = 0; i < m->params.count; i++)

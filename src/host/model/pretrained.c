@@ -155,12 +155,6 @@ void kas_pretrained_free(kas_pretrained *pretrained)
     *pretrained = (kas_pretrained){0};
 }
 
-size_t kas_pretrained_limit(const kas_params *params)
-{
-    enum { SLACK = 64 << 20 };
-    return 4 * sizeof(float) * (params->learned + params->statistics) + SLACK;
-}
-
 kas_status kas_pretrained_check(const char *path, const kas_net *net, const kas_programs *programs,
                                 bool partial)
 {
@@ -169,7 +163,7 @@ kas_status kas_pretrained_check(const char *path, const kas_net *net, const kas_
     kas_pretrained match = {0};
     kas_status status = kas_params_build(net, programs, &params);
     if (status == KAS_OK)
-        status = kas_safetensors_read(path, kas_pretrained_limit(&params), &file);
+        status = kas_safetensors_read(path, KAS_WEIGHTS_LIMIT, &file);
     if (status == KAS_OK)
         status = kas_pretrained_match(path, &file, net, programs, &params, partial, &match);
     kas_pretrained_free(&match);

@@ -39,10 +39,6 @@ kas_status kas_pretrained_match(const char *path, const kas_safetensors *file, c
                                 bool partial, kas_pretrained *out);
 void kas_pretrained_free(kas_pretrained *pretrained);
 
-/* Returns how many bytes a file of these parameters may have: it leaves room for float64, other
- * tensors and the header. */
-size_t kas_pretrained_limit(const kas_params *params);
-
 /* Checks that the file fits `net` with the kernels of `replacement` (NULL: as it is). Needs
  * no device. */
 kas_status kas_pretrained_check(const char *path, const kas_net *net, const kas_programs *programs,

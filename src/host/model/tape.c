@@ -240,12 +240,14 @@ static void find_joined(kas_tape_builder *b)
     }
 }
 
-/* Finds the convolution or linear layer that gives the logits: it works in float32. */
+/* Finds the convolution or linear layer that gives the logits: it works in float32, and so does a
+ * dropout behind it. The layer is the same in all modes, since they share its convolution. */
 static void find_exact(kas_tape_builder *b)
 {
     int layer = b->net->layers - 1;
     b->tape->exact = -1;
-    while (layer > 0 && kas_tape_is_alias(b, layer))
+    while (layer > 0 &&
+           (kas_tape_is_alias(b, layer) || b->net->layer[layer].op == KAS_LAYER_DROPOUT))
         layer = b->net->layer[layer].in[0];
     if (!kas_layer_is_linear(&b->net->layer[layer]) || b->layer[layer].readers > 1 ||
         kas_programs_of_layer(b->programs, layer) >= 0)

@@ -213,6 +213,15 @@ out:
     return status;
 }
 
+bool kas_net_is_cut(const kas_net *net, int i)
+{
+    for (int k = i + 1; k < net->layers; k++)
+        for (int j = 0; j < net->layer[k].inputs; j++)
+            if (net->layer[k].in[j] < i)
+                return false;
+    return true;
+}
+
 void kas_net_free(kas_net *net)
 {
     if (!net)

@@ -92,6 +92,9 @@ typedef struct kas_net {
 kas_status kas_net_build(const char *spec, int h, int w, int c, int classes, kas_net **out);
 void kas_net_free(kas_net *net);
 
+/* Returns whether all layers behind layer `i` read, of `i` and those before it, only `i`. */
+bool kas_net_is_cut(const kas_net *net, int i);
+
 /* Makes what a study keeps of `spec`, so that the study does not depend on a file: a short name,
  * and a text that kas_net_build accepts in place of `spec`. The text is never freed; it is "" where
  * the name alone is enough. The name of a network from a file ends in a part of the digest of the

@@ -76,11 +76,20 @@ static kas_status parse_filter(const char *filter, wanted *w)
     return KAS_OK;
 }
 
+/* Returns the layer that gives the logits. */
+static int logits_of(const kas_net *net)
+{
+    int i = net->layers - 1;
+    while (net->layer[i].op == KAS_LAYER_FLATTEN || net->layer[i].op == KAS_LAYER_DROPOUT)
+        i = net->layer[i].in[0];
+    return i;
+}
+
 static bool matches(const kas_net *net, int i, const wanted *w)
 {
     const kas_layer *l = &net->layer[i];
     if (l->op == KAS_LAYER_LINEAR)
-        return w->linear && i != net->layers - 1;
+        return w->linear && i != logits_of(net);
     if (l->op != KAS_LAYER_CONV || l->stem)
         return false;
     const int row = size_index(l->kernel_h), column = size_index(l->kernel_w);

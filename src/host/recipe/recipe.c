@@ -16,7 +16,7 @@ static const char *const shuffles[] = {"full", "window", NULL}; /* kas_shuffle *
 const kas_field kas_recipe_fields[] = {
     {"epochs", "--epochs", INTEGER, AT(epochs), .low = 1, .high = 100000, .short_option = 'e',
      .argument = "N", .help = "Passes over the training images"},
-    {"batch", "--batch", INTEGER, AT(batch), .low = 1, .high = 65536, .short_option = 'b',
+    {"batch", "--batch", INTEGER, AT(batch), .low = 1, .high = 65535, .short_option = 'b',
      .argument = "N", .help = "Images in a step"},
     {"optimiser", "--optimiser", KAS_FIELD_CHOICE, AT(optimiser), .choices = optimisers,
      .optional = true, .argument = "NAME",
@@ -27,7 +27,7 @@ const kas_field kas_recipe_fields[] = {
      .absent = 0.9, .argument = "X", .help = "AdamW: decay of the mean of gradients"},
     {"beta2", "--beta2", NUMBER, AT(beta2), .low = 0, .high = 0.999999, .optional = true,
      .absent = 0.999, .argument = "X", .help = "AdamW: decay of the mean of squared gradients"},
-    {"epsilon", "--epsilon", NUMBER, AT(epsilon), .low = 0, .high = 1, .optional = true,
+    {"epsilon", "--epsilon", NUMBER, AT(epsilon), .low = 1e-30, .high = 1, .optional = true,
      .absent = 1e-8, .argument = "X",
      .help = "AdamW: added to the root of the mean of squared gradients"},
     {"weight_decay", "--weight-decay", NUMBER, AT(weight_decay), .low = 0, .high = 10,

@@ -536,7 +536,7 @@ static void fill_result(run *r, kas_train_result *out)
         .not_finite = r->diverged,
         .epochs = r->epochs,
         .epoch = r->epoch,
-        .accuracy = r->epochs ? r->epoch[r->epochs - 1].validation_accuracy : 0,
+        .accuracy = r->epochs ? r->epoch[r->epochs - 1].validation_accuracy : NAN,
         .step_seconds = r->step_time.count ? kas_samples_quantile(&r->step_time, 0.5) : NAN,
         .compile_seconds = kas_model_compile_seconds(r->model),
         .memory = kas_model_memory(r->model) + r->feed.layout.total,

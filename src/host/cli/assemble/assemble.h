@@ -37,7 +37,7 @@ typedef struct kas_assemble {
     kas_device *device;
     kas_measured *measured;
     kas_machine machine;
-    char setting[1024];     /* what every measurement depends on, as a text */
+    char setting[1200];     /* what every measurement depends on, as a text */
     char trained[PATH_MAX]; /* weights of the trained network; "" = none */
     double unmodified;      /* seconds of a forward pass */
     kas_option *option;     /* [targets][options] */

@@ -313,15 +313,17 @@ static kas_status digest_recipe(const kas_recipe *recipe, char hex[65])
 
 static kas_status describe_setting(kas_assemble *a)
 {
-    char code[KAS_CODE_VERSION_SIZE], name[KAS_NET_KEPT_NAME], init[65];
+    char code[KAS_CODE_VERSION_SIZE], name[KAS_NET_KEPT_NAME], init[65], scaling[KAS_SCALING_TEXT];
     const char *text;
     KAS_TRY(kas_code_version(code));
     KAS_TRY(kas_net_keep(a->net.name, name, &text));
     KAS_TRY(a->init ? kas_file_digest(a->init, KAS_WEIGHTS_LIMIT, init)
                     : digest_recipe(&a->recipe, init));
+    kas_dataset_scaling(a->data.dataset, scaling);
     snprintf(a->setting, sizeof a->setting,
-             "code %s net %s targets %.256s data %s init %s seed %llu validation %.17g batch %d",
-             code, name, a->net.filter ? a->net.filter : "", a->data.dataset->digest, init,
+             "code %s net %s targets %.256s data %s scaling %s init %s seed %llu validation %.17g "
+             "batch %d",
+             code, name, a->net.filter ? a->net.filter : "", a->data.dataset->digest, scaling, init,
              (unsigned long long)a->seed, a->validation, a->recipe.batch);
     return KAS_OK;
 }

@@ -520,19 +520,24 @@ out:
     return status;
 }
 
-/* Checks before hours of work that the outputs can be written and that no input would
- * be overwritten. */
+/* Checks before hours of work that the outputs can be written, and that none would overwrite an input
+ * or another output. */
 static kas_status check_files(const train_cli *o)
 {
     const char *const inputs[] = {o->dataset, o->kernel, o->init, o->recipe_options.name};
     const char *const outputs[] = {o->weights, o->checkpoint};
+    char target[2][PATH_MAX];
     KAS_TRY(kas_cli_net_is_input(o->net.name));
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
         if (inputs[i])
             KAS_TRY(kas_file_is_input(inputs[i]));
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
-        if (outputs[i])
+        if (outputs[i]) {
             KAS_TRY(kas_file_check_writable(outputs[i]));
+            KAS_TRY(kas_file_target(outputs[i], target[i]));
+        }
+    if (o->weights && o->checkpoint && strcmp(target[0], target[1]) == 0)
+        return kas_fail(KAS_USAGE, "--weights and --checkpoint are the same file, %s", target[0]);
     return KAS_OK;
 }
 

@@ -122,14 +122,14 @@ static kas_status cannot_stream(const kas_hdf5_child *r, const set *s, bool too_
 static kas_status decide(kas_hdf5_child *r, const set *train, const set *test)
 {
     kas_packet *p = &r->packet;
-    uint64_t limit = r->request->limit;
-    bool too_large = train->bytes > limit || test->bytes > limit - train->bytes;
-    p->streamed = p->encoded || r->request->stream || too_large;
     p->train_count = train->count;
     p->test_count = test->count;
+    p->streamed = p->encoded || r->request->stream;
+    const bool too_large = !p->streamed && (!kas_packet_layout_of(p, &r->layout) ||
+                                            r->layout.total > r->request->limit);
+    p->streamed |= too_large;
     if (!p->streamed)
         return KAS_OK;
-    too_large = too_large && !p->encoded && !r->request->stream;
     if (train->pieces.why_not[0])
         return cannot_stream(r, train, too_large);
     if (test->pieces.why_not[0])

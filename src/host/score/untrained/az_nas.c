@@ -47,23 +47,13 @@ static bool transforms(const kas_layer *l)
     }
 }
 
-/* Returns whether all layers behind layer `i` read, of `i` and those before it, only `i`. */
-static bool is_cut(const kas_net *net, int i)
-{
-    for (int k = i + 1; k < net->layers; k++)
-        for (int j = 0; j < net->layer[k].inputs; j++)
-            if (net->layer[k].in[j] < i)
-                return false;
-    return true;
-}
-
 /* Returns whether the next layer belongs to the same block as layer `i`. */
 static bool goes_on(const kas_net *net, int i)
 {
     const kas_layer *l = &net->layer[i], *next = &net->layer[i + 1];
     if (l->block || next->block)
         return l->block == next->block;
-    return !transforms(next) && is_cut(net, i + 1);
+    return !transforms(next) && kas_net_is_cut(net, i + 1);
 }
 
 /* Lists the last layers of blocks; returns their number. */
@@ -74,7 +64,7 @@ static int find_blocks(const kas_net *net, int *end)
     for (int i = 1; i + 1 < net->layers; i++) {
         const kas_layer *l = &net->layer[i];
         any |= transforms(l);
-        if (l->h * l->w > 1 && (any || l->block) && !goes_on(net, i) && is_cut(net, i)) {
+        if (l->h * l->w > 1 && (any || l->block) && !goes_on(net, i) && kas_net_is_cut(net, i)) {
             end[count++] = i;
             any = false;
         }

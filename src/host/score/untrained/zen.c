@@ -20,8 +20,9 @@ static int last_image_layer(const kas_net *net)
 {
     for (int i = 1; i < net->layers; i++) {
         const kas_layer_op op = net->layer[i].op;
-        if (op == KAS_LAYER_GLOBAL_AVG_POOL || op == KAS_LAYER_ADAPTIVE_AVG_POOL ||
-            op == KAS_LAYER_LINEAR || op == KAS_LAYER_FLATTEN)
+        if ((op == KAS_LAYER_GLOBAL_AVG_POOL || op == KAS_LAYER_ADAPTIVE_AVG_POOL ||
+             op == KAS_LAYER_LINEAR || op == KAS_LAYER_FLATTEN) &&
+            kas_net_is_cut(net, i)) /* else a gate reads it, beside the image */
             return net->layer[i].in[0];
     }
     return net->layers - 1;
