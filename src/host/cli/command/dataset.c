@@ -21,6 +21,7 @@ typedef struct arguments {
     kas_folder_options folder;           /* import folder; limits and seed are separate members */
     uint32_t train, test, size, classes; /* make */
     uint64_t seed;
+    unsigned given; /* a bit for each option from OPT_LIMIT_TRAIN on */
 } arguments;
 
 enum {
@@ -87,6 +88,8 @@ static const kas_cli_value values[] = {
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     arguments *a = state->input;
+    if (key >= OPT_LIMIT_TRAIN && key <= OPT_SEED)
+        a->given |= 1U << (key - OPT_LIMIT_TRAIN);
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &a->common;
@@ -262,6 +265,36 @@ static bool is_one_of(const char *word, const char *const *words)
     return *words != NULL;
 }
 
+/* Refuses options that do nothing for this action. */
+static kas_status check_given(const arguments *a, bool folder)
+{
+    enum { MAKE = 1, SMALL = 2, FOLDER = 4 };
+    static const int used[OPT_SEED - OPT_LIMIT_TRAIN + 1] = {
+        [OPT_LIMIT_TRAIN - OPT_LIMIT_TRAIN] = SMALL | FOLDER,
+        [OPT_LIMIT_TEST - OPT_LIMIT_TRAIN] = SMALL | FOLDER,
+        [OPT_RESIZE - OPT_LIMIT_TRAIN] = SMALL,
+        [OPT_COMPRESS - OPT_LIMIT_TRAIN] = SMALL | FOLDER,
+        [OPT_INPUT - OPT_LIMIT_TRAIN] = FOLDER,
+        [OPT_GREY - OPT_LIMIT_TRAIN] = FOLDER,
+        [OPT_PIXELS - OPT_LIMIT_TRAIN] = FOLDER,
+        [OPT_TEST_SHARE - OPT_LIMIT_TRAIN] = FOLDER,
+        [OPT_SKIP_DAMAGED - OPT_LIMIT_TRAIN] = FOLDER,
+        [OPT_TRAIN - OPT_LIMIT_TRAIN] = MAKE,
+        [OPT_TEST - OPT_LIMIT_TRAIN] = MAKE,
+        [OPT_SIZE - OPT_LIMIT_TRAIN] = MAKE,
+        [OPT_CLASSES - OPT_LIMIT_TRAIN] = MAKE,
+        [OPT_SEED - OPT_LIMIT_TRAIN] = MAKE | FOLDER,
+    };
+    const bool info = strcmp(a->words[0], "info") == 0;
+    const int here = info ? 0 : strcmp(a->words[0], "make") == 0 ? MAKE : folder ? FOLDER : SMALL;
+    for (const struct argp_option *o = options; o->name || o->doc; o++)
+        if (o->key >= OPT_LIMIT_TRAIN && !(used[o->key - OPT_LIMIT_TRAIN] & here) &&
+            a->given >> (o->key - OPT_LIMIT_TRAIN) & 1)
+            return kas_fail(KAS_USAGE, "%s%s%s takes no --%s; see kas-gpu dataset --help",
+                            a->words[0], info ? "" : " ", info ? "" : a->words[1], o->name);
+    return info && a->output ? usage("info writes no file; leave out -o") : KAS_OK;
+}
+
 static kas_status check_words(const arguments *a, bool folder)
 {
     static const char *const sources[] = {"cifar10", "cifar100", "idx", "folder", NULL};
@@ -274,9 +307,6 @@ static kas_status check_words(const arguments *a, bool folder)
         return usage("import: expected: import cifar10|cifar100|idx|folder SRC -o FILE");
     if (a->compress && !(folder ? a->folder.pixels : a->resize > 0))
         return usage("--compress needs --resize, or import folder with --pixels");
-    if (folder && a->resize)
-        return usage("import folder: --input S sets the size that a network gets; --resize is for "
-                     "the other formats");
     return KAS_OK;
 }
 
@@ -296,6 +326,7 @@ static kas_status run_write(const arguments *a)
     kas_dataset *d = NULL;
     bool folder = a->word_count > 1 && strcmp(a->words[1], "folder") == 0;
     KAS_TRY(check_words(a, folder));
+    KAS_TRY(check_given(a, folder));
     if (!a->output)
         return usage("expected -o FILE, the file to write");
     KAS_TRY(check_output(a));
@@ -310,6 +341,7 @@ static kas_status run_info(const arguments *a)
 {
     if (a->word_count != 2)
         return usage("info: expected one file");
+    KAS_TRY(check_given(a, false));
     kas_dataset *d = NULL;
     kas_status status = kas_dataset_open(a->words[1], &d);
     if (status == KAS_OK)
