@@ -76,4 +76,9 @@ if [ -n "${KAS_CIFAR100_DIR:-}" ]; then
 else
     skip_part "KAS_CIFAR100_DIR is not set: the real CIFAR-100 was not imported"
 fi
+# What does nothing is refused.
+expect 2 'make shapes takes no --grey' "$kas" dataset make shapes -o "$dir/x.h5" --grey
+expect 2 'import cifar100 takes no --input' "$kas" dataset import cifar100 "$dir" -o "$dir/x.h5" --input 16
+expect 2 'import folder takes no --resize' "$kas" dataset import folder "$dir" -o "$dir/x.h5" --resize 16
+expect 2 'info writes no file' "$kas" dataset info "$dir/x.h5" -o "$dir/y.h5"
 echo "ok: dataset make, import and info"
