@@ -14,7 +14,10 @@ job=${job:-$SLURM_JOB_ID}
 # The options for the time limit; none where the job has no limit.
 until_limit() {
     local end=${SLURM_JOB_END_TIME:-}
-    [ -n "$end" ] || end=$(date -d "$(squeue -h -j "$job" -o %e)" +%s 2>/dev/null) || return 0
+    if [ -z "$end" ]; then
+        end=$(squeue -h -j "$job" -o %e) && [ -n "$end" ] || return 0 # of nothing date makes midnight
+        end=$(date -d "$end" +%s 2>/dev/null) || return 0
+    fi
     echo "--until $((end - spare))"
 }
 

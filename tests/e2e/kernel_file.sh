@@ -32,6 +32,13 @@ refused duplicate 'nodes[1]: duplicate key "in"' <<<"$head"'{"op": "relu", "in":
     refused large 'file is larger than the limit of 1048576 bytes'
 refused cut 'nodes[1].in[0]: line 1: not valid JSON' <<<"$head"'{"op": "relu", "in": [0'
 
+refused rows 'node 3 (slice): with the stride inside, rows and columns are cut in equal shares' <<'END'
+{"format": "kas-gpu kernel", "version": 1, "stride": "inside", "nodes": [{"op": "input"}, {"op": "unfold", "in": [0], "axes": "hw"},
+ {"op": "fc", "in": [1], "out": "C"}, {"op": "slice", "in": [2], "dim": 1, "split": "S0", "segment": 0},
+ {"op": "slice", "in": [0], "dim": 1, "split": "S0", "segment": 1}, {"op": "concat", "in": [3, 4], "dim": 1, "split": "S0"}],
+ "splits": {"S0": {"whole": "H", "first": 2}}, "groups": {}}
+END
+
 # The other commands that read a kernel file use the same reader.
 for command in "show" "export -o $dir/out.d"; do
     code=0

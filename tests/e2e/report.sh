@@ -130,6 +130,13 @@ expect 1 '' "${report[@]}" "$dir/a" -o "$dir/none/page.html"
 [ "$before" = "$(sha256sum "$dir/a/study.db")" ] || fail "the store was written"
 expect 2 'no study is given' "${report[@]}"
 expect 2 'are one study; give it once' "${report[@]}" "$dir/a" "$dir/b" "$dir/a/" -o "$dir/not.html"
+copies=()
+for i in $(seq 18); do
+    cp -r "$dir/a" "$dir/copy$i"
+    copies+=("$dir/copy$i")
+done
+expect 0 '"studies": 18' "${report[@]}" "${copies[@]}" -o "$dir/many.html" --json
+rm -r "${copies[@]}"
 expect 4 'no such study' "${report[@]}" "$dir/a" "$dir/none" -o "$dir/not.html"
 mkdir "$dir/damaged"
 head -c 5000 "$dir/a/study.db" >"$dir/damaged/study.db"

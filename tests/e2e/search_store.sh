@@ -136,4 +136,15 @@ fails 'no connection' "$kas" status "$dir/lost"
 fails 'no server runs' "$kas" store status "$server"
 start
 expect 0 'running' "$kas" status "$dir/lost"
+# A server whose keeper was killed goes on where it listens, with another keeper.
+kept="$dir/kept"
+expect 0 'runs on' "$kas" store start "$kept" --listen 127.0.0.1
+url=$(cat "$kept/url")
+pkill -9 -f "store start $kept " || fail "no keeper"
+expect 0 'runs on' "$kas" store start "$kept" --listen 127.0.0.1
+[ "$url" = "$(cat "$kept/url")" ] || fail "another url of a server that went on"
+expect 0 'runs' "$kas" store status "$kept"
+expect 0 '' "$kas" store stop "$kept"
+expect 2 'that of --listen' "$kas" store start "$kept" --port 5000
+
 echo "ok: wrong use, moves, and a server that goes away"

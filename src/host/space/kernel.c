@@ -99,6 +99,10 @@ static kas_status check_stride(const kas_kernel *kernel)
             return kas_node_fail(kernel, i,
                                  "with the stride inside, a kernel consists of group, slice, "
                                  "unfold, fc and concat");
+        if ((node->op == KAS_OP_SLICE || node->op == KAS_OP_CONCAT) &&
+            node->dim >= kas_node_input(kernel, i, 0)->channels && kernel->split[node->split].first)
+            return kas_node_fail(
+                kernel, i, "with the stride inside, rows and columns are cut in equal shares");
         if (!plain && !rearranges_input(kernel, node->in[0]))
             return kas_node_fail(kernel, i,
                                  "with the stride inside, a window reads the input, in groups or "

@@ -359,13 +359,12 @@ static void keep(const char *dir)
     kas_server_unlock(dir);
 }
 
-/* A server whose keeper was killed goes on with another keeper. */
 static kas_status start_server(const char *dir)
 {
     char data[PATH_MAX];
     in_folder(dir, "data", data);
     const char *const arguments[] = {"-D", data, "-w", "-t", "120", "-s", "start", NULL};
-    return server_process(dir) ? KAS_OK : run_program(dir, "pg_ctl", arguments);
+    return run_program(dir, "pg_ctl", arguments);
 }
 
 static kas_status absolute(const char *dir, char out[PATH_MAX])
@@ -379,9 +378,12 @@ static kas_status absolute(const char *dir, char out[PATH_MAX])
     return KAS_OK;
 }
 
+/* A server whose keeper was killed goes on with another keeper, where it listens already. */
 static kas_status start_locked(const char *dir, const char *listen, int port)
 {
     char password[PASSWORD + 1];
+    if (server_process(dir))
+        return KAS_OK;
     const struct passwd *user = server_user();
     if (user)
         kas_info("%s: PostgreSQL refuses to run as root, so it runs as the user %s", dir,

@@ -79,7 +79,7 @@ static const kas_field fields[] = {
     {"capture_exchange", "--capture-exchange", KAS_FIELD_FLAG, AT(capture_exchange),
      .optional = true},
 };
-enum { FIELDS = sizeof fields / sizeof *fields, MOST_KEYS = 96, MAX_BYTES = 1 << 20 };
+enum { FIELDS = sizeof fields / sizeof *fields, MOST_KEYS = 160, MAX_BYTES = 1 << 20 };
 
 kas_search_options kas_search_options_default(void)
 {

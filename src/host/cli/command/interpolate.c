@@ -362,7 +362,7 @@ static kas_status give_point(session *s, point *p)
 static kas_status draw(const session *s)
 {
     static const char *const names[RATIOS] = {"predicted time", "FLOPs", "parameters"};
-    const kas_plot_panel panel = {"relative to the unmodified network", s->y};
+    const kas_plot_panel panel = {"time of the whole network, sizes of what is replaced", s->y};
     const char *point[MOST_POINTS];
     for (int i = 0; i < s->points; i++)
         point[i] = s->name[i];

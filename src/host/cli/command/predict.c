@@ -5,6 +5,7 @@
 
 #include "host/cli/net_options.h"
 #include "host/core/file/files.h"
+#include "host/core/file/target.h"
 #include "host/core/log.h"
 #include "host/predict/predict.h"
 #include "host/report/line.h"
@@ -271,6 +272,8 @@ static kas_status predict_kernel(session *s, const char *path)
         kas_cli_fit(&s->o->net, path, s->net, s->target, s->targets, &kernels, &replacement);
     if (status == KAS_OK)
         status = kas_assignment_name(&kernels, p.name);
+    if (status == KAS_OK && s->o->output)
+        status = kas_file_is_input(path);
     if (status == KAS_OK && s->o->output)
         status = write_layers(s->o->output, &kernels);
     kas_assignment_free(&kernels);

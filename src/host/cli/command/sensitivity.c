@@ -8,6 +8,7 @@
 #include "host/assemble/choices.h"
 #include "host/cli/net_options.h"
 #include "host/core/file/files.h"
+#include "host/core/file/target.h"
 #include "host/core/log.h"
 #include "host/report/line.h"
 #include "host/report/plot/plot.h"
@@ -377,6 +378,8 @@ static kas_status draw(const session *s)
 static kas_status run_session(session *s)
 {
     kas_choices *c = &s->choices;
+    for (int i = 0; i < s->o->paths && s->o->picture; i++)
+        KAS_TRY(kas_file_is_input(s->o->path[i]));
     if (s->o->picture)
         KAS_TRY(kas_file_check_writable(s->o->picture));
     KAS_TRY(kas_cli_training_open(s->o->dataset, false, &s->o->net, NULL, &s->data));

@@ -44,6 +44,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             argp_error(state,
                        "expected start, stop or status and the folder of a server, or import "
                        "or export and a study");
+        else if (o->port && !o->listen)
+            argp_error(state, "--port is that of --listen");
         return 0;
     default:
         return kas_cli_set(state, option_list, values, key, arg);

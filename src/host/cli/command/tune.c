@@ -8,6 +8,7 @@
 #include "host/cli/net_options.h"
 #include "host/core/clock.h"
 #include "host/core/file/files.h"
+#include "host/core/file/target.h"
 #include "host/core/log.h"
 #include "host/model/model.h"
 #include "host/report/line.h"
@@ -289,6 +290,7 @@ static kas_status tune(tune_command *o, session *s)
     KAS_TRY(open_session(o, s));
     KAS_TRY(find_programs(o, s, &first, &last));
     KAS_TRY(kas_machine_of(kas_device_get_info(s->device), &machine));
+    KAS_TRY(kas_file_is_input(o->path));
     if (o->output)
         KAS_TRY(kas_file_check_writable(o->output));
     o->tune.progress = on_progress;

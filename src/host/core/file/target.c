@@ -9,23 +9,29 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_INPUTS = 16, MAX_LINKS = 40 /* as the kernel's */ };
+enum { MAX_LINKS = 40 /* as the kernel's */ };
 
 typedef struct input {
     dev_t device;
     ino_t inode;
     char path[256]; /* for messages */
 } input;
-static input inputs[MAX_INPUTS];
-static int input_count;
+static input *inputs;
+static int input_count, input_room;
 
 kas_status kas_file_is_input(const char *path)
 {
     struct stat info;
     if (stat(path, &info) != 0)
         return KAS_OK;
-    if (input_count == MAX_INPUTS)
-        return kas_fail(KAS_USAGE, "%s: more than %d inputs", path, MAX_INPUTS);
+    if (input_count == input_room) {
+        const int room = input_room ? 2 * input_room : 16;
+        void *grown = realloc(inputs, sizeof *inputs * (size_t)room);
+        if (!grown)
+            return kas_fail(KAS_NO_MEMORY, "no memory for the names of %d inputs", room);
+        inputs = grown;
+        input_room = room;
+    }
     input *i = &inputs[input_count++];
     *i = (input){.device = info.st_dev, .inode = info.st_ino};
     snprintf(i->path, sizeof i->path, "%s", path);
@@ -34,7 +40,9 @@ kas_status kas_file_is_input(const char *path)
 
 void kas_file_forget_inputs(void)
 {
-    input_count = 0;
+    free(inputs);
+    inputs = NULL;
+    input_count = input_room = 0;
 }
 
 static const input *find_input(const struct stat *info)

@@ -37,7 +37,7 @@ static kas_status put_curves(const kas_report_view *v, int limit, kas_buf *list)
         kas_buf_printf(list, "%s{\"kind\": \"%s\", \"index\": %lld, \"validation_accuracy\": [",
                        i ? ",\n" : "", kas_work_kind_name(curve[i].work->kind),
                        (long long)curve[i].work->index);
-        for (int e = 0; e < curve[i].epochs && e < MOST_POINTS; e++) {
+        for (int e = 0; e < curve[i].epochs; e++) {
             const double a = curve[i].epoch[e].validation_accuracy;
             kas_buf_printf(list, isfinite(a) ? "%s%.6g" : "%snull", e ? ", " : "", a);
         }

@@ -6,8 +6,10 @@
 #include "host/core/json/json.h"
 #include "host/report/html/sections.h"
 
-/* These affect no result, or are what the studies of a group may differ in. */
-static const char *const ignored[] = {"seed", "threads", "stream", "read_threads", "network"};
+/* These affect no result, or are what the studies of a group may differ in: the seed, and what follows
+ * from it. */
+static const char *const ignored[] = {"seed",   "ancestry",     "threads",
+                                      "stream", "read_threads", "network"};
 enum { MOST_VARYING = 4 };
 
 static cJSON *parse(const kas_report_view *v)
