@@ -342,7 +342,6 @@ static kas_status total_gradient(builder *b, int weight)
     ir->tensor[sum].backward = true;
     KAS_TRY(buffer_of(b, b->lower.dweight[weight], &whole));
     KAS_TRY(buffer_of(b, parts, &number));
-    p->buffer[number].bytes = sizeof(float) * (size_t)(floats[0] * floats[1]);
     p->buffer[number].step = sizeof(float) * (size_t)floats[1];
     for (int i = 0; i < p->backwards; i++)
         replace_buffer(&p->backward[i], whole, number);

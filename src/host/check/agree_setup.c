@@ -373,9 +373,11 @@ kas_status kas_agree_setup_run(kas_agree_setup *b, const kas_agree_options *opti
 /* NaN agrees with NaN only where NaN went in, and never with a number. */
 static void compare(kas_gap *gap, double ours, double wanted, bool with_nan)
 {
+    const double value = ours == 0 ? 0 : ours; /* a maximum of two zeros may be either */
     uint64_t bits;
-    memcpy(&bits, &ours, sizeof bits);
+    memcpy(&bits, &value, sizeof bits);
     gap->digest = (gap->digest ^ bits) * UINT64_C(0x100000001b3); /* FNV-1a, of 64 bits at once */
+    gap->digest ^= gap->digest >> 32; /* else differences of two signs cancel */
     gap->nan += isnan(wanted);
     gap->lost += isnan(wanted) && !isnan(ours);
     if (with_nan && isnan(ours) && isnan(wanted))

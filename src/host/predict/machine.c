@@ -167,14 +167,17 @@ kas_status kas_machine_kept(const kas_device_info *info, char path[4096])
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
-/* Returns whether the device's name has `word`, whatever its case and blanks, as a whole: "NVIDIA
- * GeForce RTX 4090" has "rtx4090", "NVIDIA L40S" has no "l4". */
+/* Returns whether the device's name has `word`, whatever its case, blanks and hyphens, as a whole:
+ * "NVIDIA GeForce RTX 4090" has "rtx4090", "Orin Nano" has "orin-nano", "NVIDIA L40S" has no "l4". */
 static bool in_name(const char *name, const char *word)
 {
     for (; *name; name++) {
         const char *at = name, *of = word;
-        while (*of && *at && (*at == ' ' || tolower((unsigned char)*at) == *of))
-            of += *at++ != ' ';
+        while (*of && *at && (*at == ' ' || *of == '-' || tolower((unsigned char)*at) == *of)) {
+            const bool blank = *at == ' ', hyphen = *of == '-';
+            at += blank || !hyphen;
+            of += hyphen || !blank;
+        }
         if (!*of && !isdigit((unsigned char)*at))
             return true;
     }
@@ -202,13 +205,16 @@ static bool is_like(const kas_machine *m, const kas_device_info *info)
     return m->gpu ? in_name(info->name, m->name) : m->lanes == kas_cpu_lanes();
 }
 
-/* Takes the first built-in machine that is like the device, or else the first of its kind. */
+/* Takes the built-in machine that is like the device, of several the one with the longest name, or else
+ * the first of its kind. */
 static void builtin_of(const kas_device_info *info, kas_machine *out)
 {
     const bool gpu = info->kind == KAS_DEVICE_CUDA;
     const kas_machine *found = NULL, *m;
     for (int i = 0; (m = kas_machine_builtin(i)); i++)
-        if (m->gpu == gpu && (!found || (is_like(m, info) && !is_like(found, info))))
+        if (m->gpu == gpu &&
+            (!found || (is_like(m, info) &&
+                        (!is_like(found, info) || strlen(m->name) > strlen(found->name)))))
             found = m;
     *out = *found;
     if (gpu)

@@ -340,5 +340,5 @@ double kas_predictor_unmodified(const kas_predictor *predictor)
 double kas_predictor_margin(const kas_predictor *predictor)
 {
     const kas_machine *m = &predictor->machine;
-    return m->calibrated && m->margin > 1 ? m->margin : 2;
+    return m->calibrated && m->margin >= 1 ? m->margin : 2;
 }

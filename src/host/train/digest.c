@@ -50,8 +50,19 @@ static void add_target(const kas_replacement *r, int t, kas_buf *text)
         kas_buf_printf(text, " gain %.9g", (double)kas_replacement_gain(r, t));
 }
 
-/* Adds the replacement. Checkpoints have the order of memory, which for weights of kernels depends
- * on the device. */
+/* Adds where the elements of a program's weights lie. That depends on the device, and on a GPU on the
+ * way that a library computes windows, which depends on the images of a rank. */
+static void add_orders(const kas_program *p, kas_buf *text)
+{
+    for (int i = 0; i < p->weights; i++) {
+        const kas_weight *w = &p->weight[i];
+        kas_buf_printf(text, "order %zu %zu %zu taps %" PRIu32 " %" PRIu32 " %zu %zu %zu\n",
+                       w->stride[0], w->stride[1], w->stride[2], w->taps[0], w->taps[1],
+                       w->stride_channel, w->stride_tap[0], w->stride_tap[1]);
+    }
+}
+
+/* Adds the replacement. Checkpoints have the order of memory. */
 static kas_status add_programs(const kas_programs *programs, kas_buf *text)
 {
     const kas_replacement *r = programs ? programs->replacement : NULL;
@@ -65,6 +76,8 @@ static kas_status add_programs(const kas_programs *programs, kas_buf *text)
     }
     for (int t = 0; t < r->solution.targets; t++)
         add_target(r, t, text);
+    for (int i = 0; i < programs->count; i++)
+        add_orders(programs->program[i], text);
     kas_buf_puts(text, "\n");
     return KAS_OK;
 }

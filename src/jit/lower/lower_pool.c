@@ -115,7 +115,8 @@ static kas_ex in_one(kas_lower *l, int node, kas_fn fn)
     return over_window(ir, &w, fn, var, from, kas_lower_read(l, l->kernel->node[node].in[0], idx));
 }
 
-/* Returns the number of the tap that won, counted in rows; it is never one outside the image. */
+/* Returns the number of the tap that won, counted in rows; it is one outside the image
+ * only where all inside are below the lowest float32. */
 static kas_ex winner(kas_lower *l, int node)
 {
     kas_ir *ir = l->ir;

@@ -173,7 +173,8 @@ static int merge_parts(const kas_nest *nest, int *id, int count)
 static kas_ex print_sum(summing *s, kas_ex e)
 {
     const kas_ex_node *node = kas_ex_get(s->ir, e);
-    const bool unrolled = kas_nest_state_of(s->nest, node) == KAS_LOOP_UNROLLED;
+    const bool unrolled = kas_nest_state_of(s->nest, node) == KAS_LOOP_UNROLLED,
+               around = kas_nest_state_of(s->nest, node) == KAS_LOOP_AROUND;
     int var[64], id[64], count = 0;
     while (node->kind == KAS_EX_REDUCE && node->fn == KAS_FN_REDUCE_SUM && count < 64 &&
            (unrolled || kas_nest_state_of(s->nest, node) != KAS_LOOP_UNROLLED)) {
@@ -181,7 +182,7 @@ static kas_ex print_sum(summing *s, kas_ex e)
         e = node->a[0];
         node = kas_ex_get(s->ir, e);
     }
-    if (s->nest->slides)
+    if (s->nest->slides && !around) /* in front of the lanes taps keep their order */
         kas_nest_order_taps(s->ir, s->nest, e, var, count);
     for (int i = 0; i < count; i++)
         id[i] = kas_nest_id_of(s->nest, var[i]);

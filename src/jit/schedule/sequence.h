@@ -20,8 +20,8 @@
  *     result   S1 -> S2 -> S3   a sum begins before it is added to, and is used when it is complete
  *     sum      S2 -> S2         turns of a reduction, in their order; additions may be reordered,
  *                               because they are marked associative (then the last bits may
- *                               change), and so may maxima (then they do not), but not the search
- *                               for the place of a maximum
+ *                               change), and so may maxima (then they do not, but for the sign of
+ *                               a zero), but not the search for the place of a maximum
  *     row      S2 -> S3         lanes of a row: each needs what all of them computed (rows.h)
  *     walk     S2 -> S2'        columns: a walk needs what the whole of the one before found
  *     output   S3 -> S3         two turns write one element

@@ -164,6 +164,13 @@ static kas_status place_reduction(const kas_ir *ir, kas_nest *nest, kas_step ste
 
 /* ---- splits, fusions and interchanges -------------------------------------------------------- */
 
+/* A reduction around the lanes is written in front of them, by itself. */
+static bool is_around(const kas_nest *nest, int var)
+{
+    const int id = kas_nest_id_of(nest, var);
+    return id >= 0 && nest->state[id] == KAS_LOOP_AROUND;
+}
+
 static kas_status split(kas_ir *ir, kas_nest *nest, kas_step step)
 {
     const int var = var_of(nest, step.loop);
@@ -177,7 +184,7 @@ static kas_status split(kas_ir *ir, kas_nest *nest, kas_step step)
         return refuse_carried(ir, nest, step, KAS_DEPENDENCE_ROW);
     if (var == nest->column)
         return refuse_carried(ir, nest, step, KAS_DEPENDENCE_WALK);
-    if (kas_nest_is_placed(nest, var))
+    if (kas_nest_is_placed(nest, var) || is_around(nest, var))
         return kas_nest_refuse(ir, nest, step, "the loop has its place already");
     if (kas_nest_place_in(nest, var) < 0) {
         KAS_TRY(find_reduction(ir, nest, var, -1, &r));
@@ -218,6 +225,8 @@ static kas_status interchange_reductions(kas_ir *ir, kas_nest *nest, kas_step st
         return kas_nest_refuse(
             ir, nest, step,
             "the second reduction must stand right inside the first and be of its kind");
+    if (is_around(nest, a) || is_around(nest, b))
+        return kas_nest_refuse(ir, nest, step, "a reduction runs around the lanes already");
     KAS_TRY(kas_nest_dependences(ir, nest, list, MOST_DEPENDENCES, &count));
     const int reversed = kas_dependence_reversed(list, count, a, b);
     if (reversed >= 0) {

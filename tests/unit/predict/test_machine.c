@@ -125,6 +125,7 @@ static void devices_have_models(void **state)
     assert_string_equal(model_of("NVIDIA L4"), "l4");
     assert_string_equal(model_of("NVIDIA GeForce RTX 4090"), "rtx4090");
     assert_string_equal(model_of("Orin"), "orin");
+    assert_string_equal(model_of("Orin Nano"), "orin-nano");
     assert_string_not_equal(model_of("NVIDIA L40S"), "l4");
 }
 
