@@ -119,13 +119,7 @@ static kas_status put(const subject *s, const char *path, const way *w, turns *t
     kas_line_number(&out, "floor_bytes", w[WITH].planned.floor_bytes);
     kas_line_number(&out, "compile_cpu_seconds_without", w[WITHOUT].compile);
     kas_line_number(&out, "compile_cpu_seconds_with", w[WITH].compile);
-    kas_line_end(&out);
-    const kas_status status = kas_buf_status(&out);
-    if (status == KAS_OK)
-        printf("%s", kas_buf_text(&out));
-    fflush(stdout);
-    kas_buf_free(&out);
-    return status;
+    return turns_print(&out);
 }
 
 static kas_status run_file(subject *s, const char *path)

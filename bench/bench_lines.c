@@ -194,13 +194,7 @@ static kas_status put(const bench *b, const shape *s, const char *name, const ka
     turns_put(&out, figures, way_names);
     kas_line_text(&out, "implementation", kas_conv_cpu_implementation(b->conv[LIBRARY], pass));
     kas_line_text(&out, "chosen", way_names[__real_kas_lines_pay(d, pass) ? LINES : LIBRARY]);
-    kas_line_end(&out);
-    const kas_status status = kas_buf_status(&out);
-    if (status == KAS_OK)
-        printf("%s", kas_buf_text(&out));
-    fflush(stdout);
-    kas_buf_free(&out);
-    return status;
+    return turns_print(&out);
 }
 
 static kas_status measure(bench *b, const shape *s)
@@ -226,17 +220,6 @@ static kas_status measure(bench *b, const shape *s)
 
 /* ---- set-up ---------------------------------------------------------------------------------- */
 
-static kas_status find_number(bench *b)
-{
-    static const char *const names[KAS_DTYPES] = {"fp32", "bf16", "fp16"};
-    for (int i = 0; i < KAS_DTYPES; i++)
-        if (strcmp(b->o->number, names[i]) == 0) {
-            b->dtype = (kas_dtype)i;
-            return KAS_OK;
-        }
-    return kas_fail(KAS_USAGE, "--number %s: expected fp32, bf16 or fp16", b->o->number);
-}
-
 int main(int argc, char **argv)
 {
     options o = {.number = "fp32", .shape = "", .batch = 32, .rounds = 9};
@@ -249,7 +232,7 @@ int main(int argc, char **argv)
     int first;
     kas_status status = bench_options_read(argc, argv, options, &first);
     if (status == KAS_OK)
-        status = find_number(&b);
+        status = turns_number(o.number, &b.dtype);
     if (status == KAS_OK)
         status = kas_device_open("cpu", 1, &b.device);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes && status == KAS_OK; i++)

@@ -143,13 +143,7 @@ static kas_status put(const bench *b, const map *m, const kas_target *t, bool tr
     kas_line_int(&out, "rounds", b->o->rounds);
     turns_put(&out, figures, way_names);
     kas_line_text(&out, "chosen", chosen == KAS_LINEAR_DIRECT ? "direct" : "library");
-    kas_line_end(&out);
-    const kas_status status = kas_buf_status(&out);
-    if (status == KAS_OK)
-        printf("%s", kas_buf_text(&out));
-    fflush(stdout);
-    kas_buf_free(&out);
-    return status;
+    return turns_print(&out);
 }
 
 static kas_status run_map(bench *b, const map *m, int size)
@@ -172,17 +166,6 @@ static kas_status run_map(bench *b, const map *m, int size)
 
 /* ---- set-up ---------------------------------------------------------------------------------- */
 
-static kas_status find_number(bench *b)
-{
-    static const char *const names[KAS_DTYPES] = {"fp32", "bf16", "fp16"};
-    for (int i = 0; i < KAS_DTYPES; i++)
-        if (strcmp(b->o->number, names[i]) == 0) {
-            b->dtype = (kas_dtype)i;
-            return KAS_OK;
-        }
-    return kas_fail(KAS_USAGE, "--number %s: expected fp32, bf16 or fp16", b->o->number);
-}
-
 int main(int argc, char **argv)
 {
     options o = {
@@ -198,7 +181,7 @@ int main(int argc, char **argv)
     int first;
     kas_status status = bench_options_read(argc, argv, options, &first);
     if (status == KAS_OK)
-        status = find_number(&b);
+        status = turns_number(o.number, &b.dtype);
     if (status == KAS_OK)
         status = kas_device_open(o.device, o.threads, &b.device);
     for (int m = 0; m < MAPS && status == KAS_OK; m++)

@@ -3,8 +3,11 @@
 #ifndef KAS_BENCH_TURNS_H
 #define KAS_BENCH_TURNS_H
 
+#include <string.h>
+
 #include "host/bench/bench.h"
 #include "host/core/clock.h"
+#include "host/report/line.h"
 #include "host/train/stats.h"
 
 enum { TURNS_WAYS = 2, TURNS_WARM_UP = 2 /* rounds that are not counted */ };
@@ -64,6 +67,30 @@ static inline void turns_put(kas_buf *line, turns *t, const char *const way[TURN
     }
     kas_bench_line_spread(line, "ratio", &t->ratio);
     kas_bench_line_spread(line, "processor_ratio", &t->processor_ratio);
+}
+
+/* Reads what --number says. */
+static inline kas_status turns_number(const char *word, kas_dtype *out)
+{
+    static const char *const names[KAS_DTYPES] = {"fp32", "bf16", "fp16"};
+    for (int i = 0; i < KAS_DTYPES; i++)
+        if (strcmp(word, names[i]) == 0) {
+            *out = (kas_dtype)i;
+            return KAS_OK;
+        }
+    return kas_fail(KAS_USAGE, "--number %s: expected fp32, bf16 or fp16", word);
+}
+
+/* Ends a line, prints and frees it. */
+static inline kas_status turns_print(kas_buf *line)
+{
+    kas_line_end(line);
+    const kas_status status = kas_buf_status(line);
+    if (status == KAS_OK)
+        printf("%s", kas_buf_text(line));
+    fflush(stdout);
+    kas_buf_free(line);
+    return status;
 }
 
 #endif

@@ -226,8 +226,7 @@ static void to_rows(const gradient *g, const double *pixel, double *v)
 /* The product of the gradients at the beginning and the end of a block. */
 typedef struct product {
     gradient in, out;
-    double *pixel,
-        *row; /* scratch: a value for each pixel of all images, and for each row of `in` */
+    double *pixel, *row; /* scratch: for each pixel of all images, and for each row of `in` */
 } product;
 
 /* Multiplies the product's transpose with the product and v, without making either. */
