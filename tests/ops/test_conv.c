@@ -41,8 +41,10 @@ static const conv_case cases[] = {
     {2, 6, 9, 64, 64, 16, 3, 3, 1, 2, 0, 2},     /* groups of 4, taps apart */
     {19, 5, 4, 32, 16, 4, 1, 3, 1, SAME, 0, 0},  /* groups of 8 to 4, more images than blocks */
     {2, 7, 7, 32, 32, 16, 1, 1, 1, 0, 0, 0},     /* groups of 2 without windows */
-    {5, 6, 9, 12, 6, 3, 3, 3, 1, SAME, 4, 0},    /* two images in a vector, and the last alone */
-    {4, 5, 7, 6, 8, 2, 3, 5, 1, SAME, 0, 2},     /* two images, taps apart */
+    {3, 6, 9, 20, 40, 20, 3, 3, 1, SAME, 0,
+     0},                                      /* two outputs a channel, vectors that are not full */
+    {5, 6, 9, 12, 6, 3, 3, 3, 1, SAME, 4, 0}, /* two images in a vector, and the last alone */
+    {4, 5, 7, 6, 8, 2, 3, 5, 1, SAME, 0, 2},  /* two images, taps apart */
 };
 
 typedef struct tensors {

@@ -56,8 +56,16 @@ KAS_FN kas_vec kas_lines_pick(kas_vec low, const int *place, kas_vec high)
 #else
 KAS_FN kas_vec kas_lines_load(const kas_real *from, int channels)
 {
-    float lanes[KAS_LINE_LANES] = {0};
     kas_vec v;
+#if defined(__AVX2__) && KAS_DTYPE == 0
+    const __m256i from_0 = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
+                  from_8 = _mm256_setr_epi32(8, 9, 10, 11, 12, 13, 14, 15),
+                  end = _mm256_set1_epi32(channels);
+    const __m256 half[2] = {_mm256_maskload_ps(from, _mm256_cmpgt_epi32(end, from_0)),
+                            _mm256_maskload_ps(from + 8, _mm256_cmpgt_epi32(end, from_8))};
+    __builtin_memcpy(&v, half, sizeof v);
+#else
+    float lanes[KAS_LINE_LANES] = {0};
     if (channels >= KAS_LINE_LANES)
         for (int c = 0; c < KAS_LINE_LANES; c++)
             lanes[c] = kas_value(from[c]);
@@ -65,8 +73,32 @@ KAS_FN kas_vec kas_lines_load(const kas_real *from, int channels)
         for (int c = 0; c < channels; c++)
             lanes[c] = kas_value(from[c]);
     __builtin_memcpy(&v, lanes, sizeof v);
+#endif
     return v;
 }
+#ifdef __AVX2__
+/* Each half of the lanes is picked from each vector of 8, of which one or two have what it reads. */
+KAS_FN kas_vec kas_lines_pick(kas_vec low, const int *place, kas_vec high)
+{
+    __m256 from[4], half[2];
+    kas_vec v;
+    __builtin_memcpy(from, &low, sizeof low);
+    __builtin_memcpy(from + 2, &high, sizeof high);
+    KAS_UNROLL
+    for (int h = 0; h < 2; h++) {
+        const __m256i at = _mm256_loadu_si256((const __m256i *)(place + 8 * h));
+        const __m256 second = _mm256_castsi256_ps(_mm256_slli_epi32(at, 28)),
+                     behind = _mm256_castsi256_ps(_mm256_slli_epi32(at, 27));
+        half[h] = _mm256_blendv_ps(_mm256_blendv_ps(_mm256_permutevar8x32_ps(from[0], at),
+                                                    _mm256_permutevar8x32_ps(from[1], at), second),
+                                   _mm256_blendv_ps(_mm256_permutevar8x32_ps(from[2], at),
+                                                    _mm256_permutevar8x32_ps(from[3], at), second),
+                                   behind);
+    }
+    __builtin_memcpy(&v, half, sizeof v);
+    return v;
+}
+#else
 KAS_FN kas_vec kas_lines_pick(kas_vec low, const int *place, kas_vec high)
 {
     float all[2 * KAS_LINE_LANES], lanes[KAS_LINE_LANES];
@@ -78,6 +110,7 @@ KAS_FN kas_vec kas_lines_pick(kas_vec low, const int *place, kas_vec high)
     __builtin_memcpy(&v, lanes, sizeof v);
     return v;
 }
+#endif
 #endif
 
 KAS_FN void kas_lines_store(kas_real *to, kas_vec v, int channels)

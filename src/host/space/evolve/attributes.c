@@ -111,7 +111,7 @@ void kas_draw_attributes(kas_guided *d, const kas_outline *o, const kas_shape *o
 kas_dim kas_draw_size(kas_guided *d)
 {
     kas_dim size = kas_dim_symbol(KAS_SYM_C);
-    switch (below(d, 5)) {
+    switch (below(d, 6)) {
     case 0:
         return (kas_dim){0};
     case 1:
@@ -122,6 +122,9 @@ kas_dim kas_draw_size(kas_guided *d)
         break;
     case 3:
         size.exp[KAS_SYM_G0] = -1;
+        break;
+    case 4:
+        size.num = 2;
         break;
     default:
         break;

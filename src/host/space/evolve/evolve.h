@@ -29,7 +29,7 @@ typedef enum kas_change {
 const char *kas_change_name(kas_change change);
 
 /* Raised when a change of the code alters what an attempt gives; part of the random key. */
-enum { KAS_CHILDREN_VERSION = 1 };
+enum { KAS_CHILDREN_VERSION = 2 };
 
 /* Memory that one attempt leaves to the next. For one thread at a time. */
 typedef struct kas_children kas_children;
