@@ -9,8 +9,9 @@
 CIFAR100 is the folder of the official binary files.  All 50,000 images, at 16x16; ResNet-20.
 
 explore is evolution of 80 candidates, behind 2,000 ancestors, with a predicted latency of at most 0.68 of the unmodified network's (--latency 0.34: the margin
-of a machine that was not calibrated is 2).  The verdict is one epoch behind an imitation of the trained network's convolutions, which
-ranks like six epochs at a sixth of their cost (results/*ranks.md); a candidate that misses 70% of their variance is not trained.
+of a machine that was not calibrated is 2).  The unmodified network is trained first, without the validation images of the search; ancestors
+are scored by how well they imitate its convolutions.  The verdict on a candidate is one epoch behind a longer imitation, which
+ranks like six epochs at a sixth of their cost (results/*ranks.md); a candidate that misses 70% of the variance is not trained.
 
 answer begins with the --best candidates of explore that the file of --runs has, so it needs no folder of explore.  They are trained from
 random weights like the unmodified network: all for 6 epochs, a third of them for 30.  Two finalists and the unmodified network then see
@@ -31,16 +32,17 @@ import tarfile
 import tempfile
 import time
 
-from ranks import BATCH, NET, RATE, SIDE, dataset
+from ranks import BATCH, NET, RATE, SIDE, WARM_RATE, dataset
 from study import NOTHING_VALID, ROOT, kas, known_runs, must
 
 RUNS = os.path.join(ROOT, "bench", "results", "campaign.jsonl")
 STOPPED = 75  # exit code: the part is over
 EPOCHS = 30  # of answer
-COMMON = ["--net", NET, "--seed", 1, "--batch", BATCH, "--lr", RATE, "--device", "cpu", "--threads", 1, "--keep-slower", "--flops", 1]
+TRAIN = ["--net", NET, "--seed", 1, "--batch", BATCH, "--device", "cpu", "--threads", 1]
+SEARCH = TRAIN + ["--keep-slower", "--flops", 1]
 EXPLORE = ["--strategy", "evolution", "--ancestors", 2000, "--candidates", 80, "--population", 40, "--generation", 10, "--rungs", "none", "--imitate", 1, "--most-missed", 0.7,
-           "--objective", "accuracy", "--latency", 0.34, "--epochs", 12, "--finalists", 0]
-ANSWER = ["--rungs", 6, "--epochs", EPOCHS, "--latency", 0.667, "--max-loss", 1.0, "--objective", "frontier", "--finalists", 2, "--seeds", 3]
+           "--objective", "frontier", "--latency", 0.34, "--epochs", 1, "--lr", WARM_RATE, "--finalists", 0]
+ANSWER = ["--lr", RATE, "--rungs", 6, "--epochs", EPOCHS, "--latency", 0.667, "--max-loss", 1.0, "--objective", "frontier", "--finalists", 2, "--seeds", 3]
 
 
 # ---- searching ----------------------------------------------------------------------------------
@@ -78,6 +80,15 @@ def replace(args, name, lines):
     with open(args.runs + ".new", "w") as file:
         file.write("".join(json.dumps(line) + "\n" for line in kept + lines))
     os.replace(args.runs + ".new", args.runs)
+
+
+def teacher(args):
+    """The weights of the unmodified network, trained on the images that explore trains on: the seed splits them."""
+    path = os.path.join(args.work, "teacher.safetensors")
+    if not os.path.exists(path):
+        must("train", "--dataset", dataset(args, 50000), *TRAIN, "--epochs", 12, "--lr", RATE, "--quiet", "--weights", path,
+             "--checkpoint", path + ".checkpoint")
+    return path
 
 
 def best_of(args):
@@ -121,8 +132,8 @@ def take_up(args, study):
 def search(args):
     study = os.path.join(args.work, args.what)
     take_up(args, study)
-    words = EXPLORE if args.what == "explore" else ANSWER + ["--from", best_of(args), "--candidates", args.best]
-    code, _, error = kas("search", "--study", study, "--dataset", dataset(args, 50000), *COMMON, *words,
+    words = EXPLORE + ["--init", teacher(args)] if args.what == "explore" else ANSWER + ["--from", best_of(args), "--candidates", args.best]
+    code, _, error = kas("search", "--study", study, "--dataset", dataset(args, 50000), *SEARCH, *words,
                          "--workers", args.jobs, "--until", int(time.time() + 60 * args.minutes), "--quiet")
     if code not in (0, STOPPED, NOTHING_VALID):
         sys.exit(f"exit code {code}: {error.strip()}")

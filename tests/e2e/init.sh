@@ -34,6 +34,14 @@ expect 0 'best kernel' "${search[@]}" --init "$dir/theirs"
 cmp "$dir/theirs" "$dir/study/init.safetensors" || fail "the study has no copy of the weights"
 grep -q 'tensors of resnet20 taken' "$dir/study/logs/baseline.log" || fail "the baseline began at random"
 grep -q 'weights of kernels begin at random' "$dir/study/logs/0000.log" || fail "the candidate did not use the weights"
+# Ancestors are scored by how well they imitate the network of the file.
+evolve=("$kas" search "${common[@]}" --ancestors 12 --population 8 --candidates 1 --epochs 1 --finalists 0 --latency 0)
+expect 0 'the best gives' "${evolve[@]}" --study "$dir/trained" --init "$dir/theirs"
+expect 0 'the best gives' "${evolve[@]}" --study "$dir/drawn"
+for study in trained drawn; do
+    grep -o '"imitation": [^,]*' "$dir/$study/ancestors.json" >"$dir/$study.scores" || fail "no scores of $study"
+done
+cmp -s "$dir/trained.scores" "$dir/drawn.scores" && fail "ancestors do not depend on the weights that they imitate"
 rm "$dir/theirs"
 expect 0 'best kernel' "$kas" resume "$dir/study"
 expect 2 '--init (the study was begun with other weights)' "${search[@]}" --init "$dir/own"

@@ -40,6 +40,15 @@ expect 3 'kernels/nas_pte_2.json' "${score[@]}" kernels/nas_pte_2.json
 expect 0 'params' "${score[@]}" --batch 64 --scores params,synflow # which look at no images
 expect 2 '--input and --classes: the data set has them' "${score[@]}" --input 3x16x16
 expect 2 '--input and --classes: the data set has them' "${score[@]}" --classes 4
+# The score imitation imitates a trained network, or one whose weights are drawn.
+"$kas" train --net resnet20 --dataset "$dir/s.h5" --epochs 1 --batch 32 --device cpu --quiet --weights "$dir/trained.safetensors" >/dev/null
+expect 0 '' "${score[@]}" --scores imitation kernels/depthwise.json --json
+drawn=$(grep -o '"imitation": 0[^,}]*' "$dir/out")
+expect 0 '' "${score[@]}" --scores imitation kernels/depthwise.json --json --init "$dir/trained.safetensors"
+trained=$(grep -o '"imitation": 0[^,}]*' "$dir/out")
+[ -n "$drawn" ] && [ -n "$trained" ] && [ "$drawn" != "$trained" ] || fail "--init changes no score: $drawn, $trained"
+expect 2 '--init is for the score imitation' "${score[@]}" --init "$dir/trained.safetensors"
+expect 3 'belongs to no layer of network resnet18' "$kas" score --net resnet18 --dataset "$dir/s.h5" --scores imitation --init "$dir/trained.safetensors"
 # Images that say nothing: all of one value; in a minibatch all of one class.
 for kind in constant class; do
     mkdir "$dir/$kind"

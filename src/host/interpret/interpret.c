@@ -1,4 +1,5 @@
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,6 +128,54 @@ kas_status kas_interpret_draw(kas_interpreter *p, uint64_t seed, kas_interpret_i
     return KAS_OK;
 }
 
+static bool is_norm(const kas_layer *l)
+{
+    return l->op == KAS_LAYER_BATCH_NORM || l->op == KAS_LAYER_LAYER_NORM;
+}
+
+/* Copies the tensor of a layer's `slot` to `size` values from `at` on, if the file has it; else they
+ * are `otherwise`, unless that is NaN. */
+static kas_status load(const kas_interpreter *p, const kas_safetensors *file, int layer, int slot,
+                       size_t size, float otherwise, void *at)
+{
+    char name[KAS_TENSOR_NAME];
+    snprintf(name, sizeof name, "%s.%s", p->options.net->layer[layer].name,
+             slot ? "bias" : "weight");
+    const kas_named_tensor *tensor = kas_safetensors_find(file, name);
+    const bool fits = tensor && kas_named_tensor_elements(tensor) == size;
+    if (!fits && isnan(otherwise))
+        return KAS_OK;
+    float *values = malloc(sizeof *values * size);
+    if (!values)
+        return kas_fail(KAS_NO_MEMORY, "no memory for %zu weights", size);
+    for (size_t i = 0; i < size; i++)
+        values[i] = fits ? (float)kas_named_tensor_get(tensor, i) : otherwise;
+    p->engine->store(at, values, size, 1);
+    free(values);
+    return KAS_OK;
+}
+
+kas_status kas_interpret_load(kas_interpreter *p, const kas_safetensors *file)
+{
+    const kas_net *net = p->options.net;
+    const size_t size = p->engine->size;
+    for (int i = 0; i < p->weights; i++) {
+        const kas_interpret_weight *w = &p->weight[i];
+        if (p->target[w->layer] < 0)
+            KAS_TRY(
+                load(p, file, w->layer, w->slot, w->size, NAN, (char *)p->value + w->at * size));
+    }
+    for (int i = 0; i < net->layers; i++) {
+        const size_t c = (size_t)net->layer[i].c, at = p->norm[i] * size;
+        if (!is_norm(&net->layer[i]))
+            continue;
+        KAS_TRY(load(p, file, i, 0, c, 1, (char *)p->factor + at));
+        KAS_TRY(load(p, file, i, 1, c, 0, (char *)p->offset + at));
+    }
+    p->loaded = true;
+    return KAS_OK;
+}
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 /* Gives places in a block: first counted, then handed out. */
@@ -197,10 +246,12 @@ static void give_layers(kas_interpreter *p, placer *at)
         p->act[i] = give(at, size);
         p->grad[i] = p->options.backward ? give(at, size) : NULL;
         p->norm[i] = channels;
-        channels += net->layer[i].op == KAS_LAYER_BATCH_NORM ? (size_t)net->layer[i].c : 0;
+        channels += is_norm(&net->layer[i]) ? (size_t)net->layer[i].c : 0;
     }
     p->mean = give(at, channels);
     p->rstd = give(at, channels);
+    p->factor = give(at, channels);
+    p->offset = give(at, channels);
     p->pieces = p->options.backward ? give(at, largest) : NULL;
     p->value = give(at, p->values);
     p->slope = p->options.weight_gradients ? give(at, p->values) : NULL;

@@ -14,6 +14,7 @@
 #define KAS_INTERPRET_INTERPRET_H
 
 #include "host/interpret/normals.h"
+#include "host/model/safetensors.h"
 #include "host/net/net.h"
 #include "host/space/solve/replacement.h"
 
@@ -58,6 +59,8 @@ typedef struct kas_interpreter {
     bool *claimed;           /* [layers] grad has been written in this backward pass */
     void *mean, *rstd;       /* statistics of batch norms: that of layer i begins at norm[i] */
     size_t *norm;            /* [layers] */
+    void *factor, *offset;   /* of the channels of norms, likewise; 1 and 0 unless `loaded` */
+    bool loaded;             /* weights are those of a file */
     struct kas_steps *steps; /* [targets] of each replaced layer's kernel */
     int *target;             /* [layers] the replaced target that the layer is; -1 = none */
     int weights;
@@ -93,6 +96,10 @@ typedef enum kas_interpret_init {
 /* Up to rounding, normal weights are `normals` times their deviation. */
 kas_status kas_interpret_draw(kas_interpreter *pass, uint64_t seed, kas_interpret_init how,
                               kas_normals *normals);
+
+/* Gives the layers that no kernel replaces, and the norms, what a file of the same network has for
+ * them; the others keep what they have. The pass must have no gradients. */
+kas_status kas_interpret_load(kas_interpreter *pass, const kas_safetensors *file);
 
 /* Copies the images [batch][c][h][w] (NULL: every value is 1), and runs all layers. */
 void kas_interpret_forward(kas_interpreter *pass, const float *images);

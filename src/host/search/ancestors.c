@@ -483,6 +483,7 @@ static kas_status begin(evolution *e, const char *from)
                                  .batch = KAS_LEGALITY_BATCH,
                                  .seed = o->seed,
                                  .minibatch = e->minibatch,
+                                 .trained = kas_problem_init(p),
                                  .asked = {[KAS_SCORE_IMITATION] = true}};
     KAS_TRY(kas_sampler_create(&e->sample, p->target, p->targets, &e->sampler));
     KAS_TRY(kas_children_create(&e->sample, p->target, p->targets, &e->children));

@@ -65,7 +65,8 @@ static kas_status prepare(kas_legality *l, const kas_search_options *options,
                                  .targets = problem->targets,
                                  .batch = batch,
                                  .seed = options->seed,
-                                 .minibatch = l->minibatch};
+                                 .minibatch = l->minibatch,
+                                 .trained = kas_problem_init(problem)};
     l->setup.asked[l->score] = true;
     KAS_TRY(kas_legality_score(l, NULL, &l->memory, &l->original));
     return isfinite(l->original)

@@ -46,6 +46,7 @@ static kas_status prepare(kas_prefilter *p, const kas_search_options *options,
                                  .batch = KAS_PREFILTER_BATCH,
                                  .seed = options->seed,
                                  .minibatch = p->minibatch,
+                                 .trained = kas_problem_init(problem),
                                  .predictor = predictor};
     for (int i = 0; i < p->parts; i++)
         p->setup.asked[p->part[i]] = true;

@@ -174,6 +174,7 @@ static kas_status open_strategy(kas_session *s)
 {
     kas_search_forecast *f = &s->forecast;
     kas_forecast forecast;
+    KAS_TRY(kas_session_read_init(s));
     KAS_TRY(kas_search_forecast_open_scores(&s->search, &s->problem, f));
     KAS_TRY(kas_search_forecast_ask(f, &s->search, &forecast));
     KAS_TRY(kas_strategy_open(

@@ -206,6 +206,20 @@ kas_status kas_session_keep_machine(kas_session *s)
     return kas_session_open_forecast(s, &machine);
 }
 
+kas_status kas_session_read_init(kas_session *s)
+{
+    const kas_search_options *o = &s->search;
+    char path[KAS_STUDY_PATH];
+    if (!o->init[0] || kas_problem_init(&s->problem) ||
+        !(o->ancestors || o->legality[0] || o->prefilter[0]))
+        return KAS_OK;
+    KAS_TRY(kas_study_path(s->study, KAS_STUDY_INIT, path));
+    if (!kas_file_exists(path) && s->init)
+        return kas_problem_read_init(&s->problem, s->init);
+    KAS_TRY(check_kept(path, KAS_WEIGHTS_LIMIT, o->init, "weights", "--init"));
+    return kas_problem_read_init(&s->problem, path);
+}
+
 kas_status kas_session_keep_init(const kas_session *s)
 {
     char path[KAS_STUDY_PATH];

@@ -9,6 +9,8 @@
 
 /* Identifies the weights of --init by their digest, and checks early that they fit the network. */
 kas_status kas_session_check_init(kas_session *s);
+/* Reads them for scores, once: the study's copy, or else the file that was given. */
+kas_status kas_session_read_init(kas_session *s);
 /* Copies them into the study. */
 kas_status kas_session_keep_init(const kas_session *s);
 

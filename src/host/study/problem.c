@@ -71,8 +71,19 @@ kas_status kas_problem_check(const kas_problem *problem, const kas_search_option
     return KAS_OK;
 }
 
+kas_status kas_problem_read_init(kas_problem *problem, const char *path)
+{
+    return kas_safetensors_read(path, KAS_WEIGHTS_LIMIT, &problem->init);
+}
+
+const kas_safetensors *kas_problem_init(const kas_problem *problem)
+{
+    return problem->init.count > 0 ? &problem->init : NULL;
+}
+
 void kas_problem_close(kas_problem *problem)
 {
+    kas_safetensors_free(&problem->init);
     free(problem->target);
     if (problem->net)
         kas_net_free(problem->net);

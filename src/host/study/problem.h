@@ -6,6 +6,7 @@
 #define KAS_STUDY_PROBLEM_H
 
 #include "host/data/dataset.h"
+#include "host/model/safetensors.h"
 #include "host/net/targets.h"
 #include "host/store/store.h"
 #include "host/study/options.h"
@@ -16,6 +17,7 @@ typedef struct kas_problem {
     kas_net *net;
     kas_target *target;
     int targets;
+    kas_safetensors init; /* weights of --init, for scores (kas_problem_read_init); else empty */
 } kas_problem;
 
 /* kas_problem_close frees, also after a failure. */
@@ -38,6 +40,10 @@ kas_status kas_problem_split(const kas_problem *problem, const kas_search_option
  * cannot be had, or the batch is larger than the training set. Warns where one of the images that
  * select is worth as much as may be lost. */
 kas_status kas_problem_check(const kas_problem *problem, const kas_search_options *options);
+/* Reads the weights with which trainings begin. Scores imitate them. */
+kas_status kas_problem_read_init(kas_problem *problem, const char *path);
+/* Returns them; NULL: there are none. */
+const kas_safetensors *kas_problem_init(const kas_problem *problem);
 void kas_problem_close(kas_problem *problem);
 
 kas_budget kas_search_budget(const kas_search_options *options);

@@ -2,6 +2,8 @@
  * more. */
 #include "world.h"
 
+#include "host/model/params.h"
+
 /* The score in float64, of the reference's passes: every target reads what it has in the network as
  * it is, and correlations are written out in another way. */
 typedef struct mimic {
@@ -72,7 +74,52 @@ static void mimic_step(mimic *m, const kas_interpreter *names, int step, int ste
     }
 }
 
-static void agrees(int side)
+/* A file with other weights than any draw gives, of norms too. */
+static kas_safetensors trained_file(const kas_net *net)
+{
+    kas_safetensors file = {0};
+    kas_params params;
+    OK(kas_params_build(net, NULL, &params));
+    file.tensor = calloc((size_t)params.count, sizeof *file.tensor);
+    for (int i = 0; i < params.count; i++) {
+        const kas_param *param = &params.param[i];
+        kas_named_tensor *t = &file.tensor[file.count++];
+        float *values = test_images(param->size, 90 + (uint64_t)i);
+        for (size_t k = 0; k < param->size; k++)
+            values[k] = 0.3F * values[k] + (param->rank == 1 && param->slot == 0 ? 1 : 0);
+        *t = (kas_named_tensor){.rank = param->rank, .data = values};
+        snprintf(t->name, sizeof t->name, "%s", param->name);
+        memcpy(t->shape, param->shape, sizeof param->shape);
+    }
+    kas_params_free(&params);
+    return file;
+}
+
+/* Gives the reference the weights of the file. */
+static void judge_file(judge *j, const kas_net *net, const kas_safetensors *file)
+{
+    kas_params params;
+    OK(kas_params_build(net, NULL, &params));
+    for (int i = 0; i < params.count; i++) {
+        const kas_param *from = &params.param[i];
+        kas_ref_param *to = kas_ref_net_param(j->net, from->layer, from->slot);
+        if (from->kind == KAS_PARAM_STATISTIC)
+            continue;
+        assert_non_null(to);
+        for (size_t k = 0; k < from->size; k++)
+            to->value[k] = (double)((const float *)file->tensor[i].data)[k];
+    }
+    kas_params_free(&params);
+}
+
+static void free_file(kas_safetensors *file)
+{
+    for (int i = 0; i < file->count; i++)
+        free((void *)(uintptr_t)file->tensor[i].data);
+    free(file->tensor);
+}
+
+static void agrees(int side, bool trained)
 {
     enum { STEPS = 12 };
     world *w = world_make_sized(KAS_LAYER_RELU, KAS_OP_SIGMOID, side);
@@ -88,6 +135,12 @@ static void agrees(int side)
     OK(kas_interpret_draw(plain, SEED ^ 0x9e3779b97f4a7c15u, KAS_INTERPRET_TRAINING, &normals));
     m.plain = judge_make(w->net, NULL, BATCH);
     judge_weights(&m.plain, plain);
+    kas_safetensors file = {0};
+    if (trained) {
+        file = trained_file(w->net);
+        judge_file(&m.plain, w->net, &file);
+        w->setup.trained = &file;
+    }
     judge_forward(&m.plain, w->minibatch[0].image);
     const double before = mimic_look(w, &m, false);
     for (int step = 0; step < STEPS; step++) {
@@ -111,13 +164,22 @@ static void agrees(int side)
     judge_free(&m.plain);
     judge_free(&m.kernels);
     world_free(w);
+    free_file(&file);
 }
 
 static void imitation_agrees(void **state)
 {
     (void)state;
-    agrees(6);
-    agrees(20); /* two of eight images, and six where a stride has halved the sides */
+    agrees(6, false);
+    agrees(20, false); /* two of eight images, and six where a stride has halved the sides */
+}
+
+/* Convolutions and norms of a file are imitated. */
+static void imitation_of_a_trained_network_agrees(void **state)
+{
+    (void)state;
+    agrees(6, true);
+    agrees(20, true);
 }
 
 /* What computes the same in every image and pixel gives nothing; a network as it is gives all. */
@@ -144,6 +206,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(imitation_agrees),
+        cmocka_unit_test(imitation_of_a_trained_network_agrees),
         cmocka_unit_test(imitation_of_a_constant),
     };
     return cmocka_run_group_tests_name("imitation", tests, NULL, NULL);

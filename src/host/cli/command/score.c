@@ -6,6 +6,7 @@
 
 #include "host/cli/net_options.h"
 #include "host/core/log.h"
+#include "host/model/pretrained.h"
 #include "host/report/line.h"
 #include "host/report/table.h"
 #include "host/score/untrained/rank.h"
@@ -17,7 +18,7 @@
 typedef struct score_options {
     kas_cli_common common;
     kas_cli_net net;
-    const char *dataset, *machine, *scores;
+    const char *dataset, *init, *machine, *scores;
     char **path; /* [paths] kernel files */
     int paths, sampled, space, batch, draws;
     uint64_t seed;
@@ -25,11 +26,21 @@ typedef struct score_options {
     bool asked[KAS_SCORES];
 } score_options;
 
-enum { KEY_SCORES = 0x200, KEY_SAMPLED, KEY_SPACE, KEY_DRAWS, KEY_AGREEMENT, KEY_MACHINE };
+enum {
+    KEY_INIT = 0x200,
+    KEY_SCORES,
+    KEY_SAMPLED,
+    KEY_SPACE,
+    KEY_DRAWS,
+    KEY_AGREEMENT,
+    KEY_MACHINE
+};
 enum { MOST_DRAWS = 1000, MOST_SAMPLED = 1000000 };
 
 static const struct argp_option option_list[] = {
     {"dataset", 'd', "F.h5", 0, "Data set: its training images, and their shape", 0},
+    {"init", KEY_INIT, "F.safetensors", 0,
+     "Trained weights of the network: the score imitation imitates its convolutions", 0},
     {"scores", KEY_SCORES, "LIST", 0,
      "Scores with commas between them, or all (default fisher,naswot,synflow,params,flops)", 0},
     {"sampled", KEY_SAMPLED, "N", 0, "Also score N sampled kernels", 0},
@@ -49,6 +60,7 @@ static const struct argp_option option_list[] = {
 
 static const kas_cli_value values[] = {
     {'d', KAS_CLI_TEXT(score_options, dataset)},
+    {KEY_INIT, KAS_CLI_TEXT(score_options, init)},
     {KEY_SCORES, KAS_CLI_TEXT(score_options, scores)},
     {KEY_SAMPLED, KAS_CLI_INT(score_options, sampled, 1, MOST_SAMPLED)},
     {KEY_SPACE, KAS_CLI_CHOICE(score_options, space, kas_space_names)},
@@ -106,6 +118,7 @@ typedef struct subject {
 typedef struct session {
     const score_options *o;
     kas_dataset *dataset;
+    kas_safetensors trained;
     kas_net *net;
     kas_target *target;
     int targets;
@@ -464,6 +477,19 @@ static kas_status open_minibatches(session *s)
     return draw_minibatches(s);
 }
 
+/* Reads the weights that are imitated. */
+static kas_status open_trained(session *s)
+{
+    if (!s->o->init)
+        return KAS_OK;
+    if (!s->o->asked[KAS_SCORE_IMITATION])
+        return kas_fail(KAS_USAGE, "--init is for the score imitation: give --scores imitation");
+    KAS_TRY(kas_pretrained_check(s->o->init, s->net, NULL, false));
+    KAS_TRY(kas_safetensors_read(s->o->init, KAS_WEIGHTS_LIMIT, &s->trained));
+    s->setup.trained = &s->trained;
+    return KAS_OK;
+}
+
 static kas_status open_predictor(session *s)
 {
     kas_machine machine;
@@ -485,6 +511,7 @@ static kas_status run_session(session *s)
                                  .seed = s->o->seed,
                                  .predictor = s->predictor};
     memcpy(s->setup.asked, s->o->asked, sizeof s->setup.asked);
+    KAS_TRY(open_trained(s));
     KAS_TRY(open_minibatches(s));
     KAS_TRY(kas_score_check(&s->setup));
     KAS_TRY(find_subjects(s));
@@ -520,6 +547,7 @@ static kas_status run(int argc, char **argv)
     for (int m = 0; m < KAS_SCORE_MINIBATCHES; m++)
         kas_minibatch_free(&s.minibatch[m]);
     kas_predictor_free(s.predictor);
+    kas_safetensors_free(&s.trained);
     free(s.target);
     kas_net_free(s.net);
     kas_dataset_close(s.dataset);

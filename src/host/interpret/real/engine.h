@@ -54,9 +54,13 @@ static void run_layer(const kas_interpreter *p, int i, const place *a, size_t si
             memcpy(a->y, a->x, sizeof(real) * size);
         else
             batch_norm_forward(a, (real *)p->mean + p->norm[i], (real *)p->rstd + p->norm[i]);
+        if (p->loaded)
+            norm_affine(a, (real *)p->factor + p->norm[i], (real *)p->offset + p->norm[i]);
         return;
     case KAS_LAYER_LAYER_NORM:
         layer_norm(a, false);
+        if (p->loaded)
+            norm_affine(a, (real *)p->factor + p->norm[i], (real *)p->offset + p->norm[i]);
         return;
     case KAS_LAYER_ADD:
         EACH(size, a->y[i] = a->x[i] + second[i]);

@@ -217,6 +217,16 @@ static void layer_norm(const place *a, bool backward)
         }
 }
 
+/* Multiplies each channel of a norm's output by its factor, and adds its offset. */
+static void norm_affine(const place *a, const real *factor, const real *offset)
+{
+    for (size_t n = 0; n < a->n; n++)
+        for (size_t c = 0; c < (size_t)a->l->c; c++) {
+            real *y = channel(a, a->y, n, c);
+            EACH(a->area, y[i] = y[i] * factor[c] + offset[c]);
+        }
+}
+
 /* ---- activations ----------------------------------------------------------------------------- */
 
 static inline real between(real x, real low, real high)

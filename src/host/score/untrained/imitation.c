@@ -1,7 +1,8 @@
 /* imitation: how well the kernels learn, in a few steps, to give what the convolutions give that they
  * replace. It is a short form of `kas-gpu imitate` (train/imitate.h) that needs no trained network.
  *
- * The convolutions have weights of their own, drawn at random, and so has each kernel. A kernel reads
+ * The convolutions have the weights of a trained network (kas_score_setup.trained) or else weights of
+ * their own, drawn at random, and each kernel has some of its own. A kernel reads
  * what its convolution reads in the unmodified network. With r the correlation of a channel of the
  * kernel with the same channel of the convolution, over the pixels of all images of the minibatch, it
  * takes STEPS steps of Adam against
@@ -214,6 +215,8 @@ static kas_status run_original(kas_scoring *s, int b)
         KAS_TRY(kas_interpret_create(&options, &memory->block[4 + b], &memory->original[b]));
     KAS_TRY(kas_interpret_draw(memory->original[b], s->seed ^ OTHER_SEED, KAS_INTERPRET_TRAINING,
                                &memory->normals));
+    if (s->setup->trained)
+        KAS_TRY(kas_interpret_load(memory->original[b], s->setup->trained));
     kas_interpret_forward(memory->original[b], kas_scoring_minibatch(s, b > 0)->image);
     return KAS_OK;
 }
