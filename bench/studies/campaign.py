@@ -4,6 +4,7 @@
     bench/studies/campaign.py WORK explore --data CIFAR100 [--minutes 55] [--jobs N] [--runs bench/results/campaign.jsonl]
     bench/studies/campaign.py WORK answer --data CIFAR100 ...
     bench/studies/campaign.py WORK twice --data CIFAR100 ...     the unmodified network for twice the epochs of `answer`
+    bench/studies/campaign.py WORK alike --data CIFAR100 ...     kernels of kernels/ trained like the finalists of `answer`
     bench/studies/campaign.py WORK table [--runs FILE]           what the runs say, as Markdown
 
 CIFAR100 is the folder of the official binary files.  All 50,000 images, at 16x16; ResNet-20.
@@ -38,11 +39,13 @@ from study import NOTHING_VALID, ROOT, kas, known_runs, must
 RUNS = os.path.join(ROOT, "bench", "results", "campaign.jsonl")
 STOPPED = 75  # exit code: the part is over
 EPOCHS = 30  # of answer
+ALIKE = ("depthwise_separable", "shift_conv")  # fast, and accurate after 12 epochs (results/*ranks.md)
+SEEDS = 3
 TRAIN = ["--net", NET, "--seed", 1, "--batch", BATCH, "--device", "cpu", "--threads", 1]
 SEARCH = TRAIN + ["--keep-slower", "--flops", 1]
 EXPLORE = ["--strategy", "evolution", "--ancestors", 2000, "--candidates", 80, "--population", 40, "--generation", 10, "--rungs", "none", "--imitate", 1, "--most-missed", 0.7,
            "--objective", "frontier", "--latency", 0.34, "--epochs", 1, "--lr", WARM_RATE, "--finalists", 0]
-ANSWER = ["--lr", RATE, "--rungs", 6, "--epochs", EPOCHS, "--latency", 0.667, "--max-loss", 1.0, "--objective", "frontier", "--finalists", 2, "--seeds", 3]
+ANSWER = ["--lr", RATE, "--rungs", 6, "--epochs", EPOCHS, "--latency", 0.667, "--max-loss", 1.0, "--objective", "frontier", "--finalists", 2, "--seeds", SEEDS]
 
 
 # ---- searching ----------------------------------------------------------------------------------
@@ -152,6 +155,21 @@ def twice(args):
     replace(args, "twice", [{"study": "twice", "epochs": 2 * EPOCHS, "test_accuracy": result["test_accuracy"]}])
 
 
+def alike(args):
+    """Kernels that the answer must not be dominated by, trained as it is; the same command goes on."""
+    deadline = time.monotonic() + 60 * args.minutes
+    done = {(run["kernel"], run["seed"]) for run in known_runs(args.runs) if run["study"] == "alike"}
+    for seed in range(SEEDS):
+        for name in ALIKE:
+            if (name, seed) in done or time.monotonic() > deadline:
+                continue
+            result = must("train", "--net", NET, "--dataset", dataset(args, 50000), "--kernel", os.path.join(ROOT, "kernels", name + ".json"),
+                          "--epochs", EPOCHS, "--batch", BATCH, "--lr", RATE, "--seed", seed, "--device", "cpu", "--threads", 1, "--test",
+                          "--checkpoint", os.path.join(args.work, f"{name}-{seed}.checkpoint"), "--json", "--quiet")[-1]
+            lines = [run for run in known_runs(args.runs) if run["study"] == "alike"]
+            replace(args, "alike", lines + [{"study": "alike", "kernel": name, "seed": seed, "epochs": EPOCHS, "test_accuracy": result["test_accuracy"]}])
+
+
 # ---- what the runs say --------------------------------------------------------------------------
 
 def percent(value):
@@ -190,6 +208,8 @@ def table(args):
               f"{100 * statistics.median(errors):.0f}% in the median of {len(errors)}")
     table_of_answer([run for run in runs if run["study"] == "answer"])
     for run in runs:
+        if run["study"] == "alike":
+            print(f"\n{run['kernel']}, seed {run['seed']}, after {run['epochs']} epochs: {percent(run['test_accuracy'])} of the test images.")
         if run["study"] == "twice":
             print(f"\nThe unmodified network after {run['epochs']} epochs: {percent(run['test_accuracy'])} of the test images.")
 
@@ -197,7 +217,7 @@ def table(args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("work")
-    parser.add_argument("what", choices=("explore", "answer", "twice", "table"))
+    parser.add_argument("what", choices=("explore", "answer", "twice", "alike", "table"))
     parser.add_argument("--data", help="folder of CIFAR-100")
     parser.add_argument("--best", type=int, default=12, help="candidates of explore that answer trains")
     parser.add_argument("--minutes", type=float, default=55)
@@ -206,7 +226,7 @@ def main():
     args = parser.parse_args()
     args.work = os.path.abspath(args.work)
     os.makedirs(args.work, exist_ok=True)
-    {"explore": search, "answer": search, "twice": twice, "table": table}[args.what](args)
+    {"explore": search, "answer": search, "twice": twice, "alike": alike, "table": table}[args.what](args)
 
 
 if __name__ == "__main__":
