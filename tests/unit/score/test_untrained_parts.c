@@ -11,7 +11,7 @@
 #include "host/core/random.h"
 #include "host/score/untrained/eigen.h"
 #include "host/score/untrained/fisher.h"
-#include "host/score/untrained/rank.h"
+#include "host/core/rank.h"
 #include "host/score/untrained/score.h"
 #include "near.h"
 #include "support/ok.h"

@@ -9,7 +9,7 @@
 #include "host/model/pretrained.h"
 #include "host/report/line.h"
 #include "host/report/table.h"
-#include "host/score/untrained/rank.h"
+#include "host/core/rank.h"
 #include "host/score/untrained/score.h"
 #include "host/space/file/assignment.h"
 #include "host/space/sample/sampler.h"

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "host/core/rank.h"
 #include "host/report/html/chart.h"
 #include "host/report/html/markup.h"
 #include "host/report/html/sections.h"
@@ -10,25 +11,7 @@
 typedef struct pair {
     const kas_work *work;
     double predicted, measured, error; /* error: of the prediction, relative */
-    double rank[2];
 } pair;
-
-static double side(const pair *p, int which)
-{
-    return which ? p->measured : p->predicted;
-}
-
-static int by_predicted(const void *a, const void *b)
-{
-    const double x = side(a, 0), y = side(b, 0);
-    return (x > y) - (x < y);
-}
-
-static int by_measured(const void *a, const void *b)
-{
-    const double x = side(a, 1), y = side(b, 1);
-    return (x > y) - (x < y);
-}
 
 static int by_error(const void *a, const void *b)
 {
@@ -36,32 +19,18 @@ static int by_error(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Ranks of equal values are their mean. */
-static void set_ranks(pair *p, int count, int which)
+/* Returns Spearman's correlation; NaN where there is none, or no memory. */
+static double correlation_of(const pair *p, int count)
 {
-    qsort(p, (size_t)count, sizeof *p, which ? by_measured : by_predicted);
-    for (int i = 0, end; i < count; i = end) {
-        for (end = i + 1; end < count && side(&p[end], which) == side(&p[i], which);)
-            end++;
-        for (int k = i; k < end; k++)
-            p[k].rank[which] = (i + end - 1) / 2.0;
+    double *both = calloc(2 * (size_t)count, sizeof *both), found = NAN;
+    for (int i = 0; both && i < count; i++) {
+        both[i] = p[i].predicted;
+        both[count + i] = p[i].measured;
     }
-}
-
-/* Spearman's correlation of ranks; NaN where all values of a side are equal. */
-static double spearman(pair *p, int count)
-{
-    const double mean = (count - 1) / 2.0;
-    double xy = 0, xx = 0, yy = 0;
-    set_ranks(p, count, 0);
-    set_ranks(p, count, 1);
-    for (int i = 0; i < count; i++) {
-        const double x = p[i].rank[0] - mean, y = p[i].rank[1] - mean;
-        xy += x * y;
-        xx += x * x;
-        yy += y * y;
-    }
-    return xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : NAN;
+    if (both && kas_spearman(count, both, both + count, &found) != KAS_OK)
+        found = NAN;
+    free(both);
+    return found;
 }
 
 static int collect(const kas_report_view *v, pair *out)
@@ -71,7 +40,7 @@ static int collect(const kas_report_view *v, pair *out)
         const kas_work *w = &v->work[i];
         const double p = w->predicted, m = w->measured.latency;
         if (w->kind <= KAS_WORK_CANDIDATE && isfinite(p) && isfinite(m) && p > 0 && m > 0)
-            out[count++] = (pair){w, p, m, fabs(p / m - 1), {0, 0}};
+            out[count++] = (pair){w, p, m, fabs(p / m - 1)};
     }
     return count;
 }
@@ -116,7 +85,7 @@ void kas_report_prediction(const kas_report_view *v, const kas_report_limits *li
     const int count = p ? collect(v, p) : 0;
     out->failed |= !p;
     if (count > 1) {
-        const double correlation = spearman(p, count);
+        const double correlation = correlation_of(p, count);
         kas_html_section(out, "Predicted against measured latency");
         kas_buf_puts(out, "<figure>\n");
         draw(p, count, limits->points, true, out);

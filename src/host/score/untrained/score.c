@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "host/core/thread.h"
-#include "host/score/untrained/rank.h"
+#include "host/core/rank.h"
 #include "host/score/untrained/scoring.h"
 
 enum { LOSS = KAS_SCORE_DATA | KAS_SCORE_GRADIENTS, WEIGHTS = LOSS | KAS_SCORE_WEIGHT_GRADIENTS };

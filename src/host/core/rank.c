@@ -1,4 +1,4 @@
-#include "host/score/untrained/rank.h"
+#include "host/core/rank.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* Ranks of scores over kernels. A score that is not finite has no rank. */
-#ifndef KAS_SCORE_UNTRAINED_RANK_H
-#define KAS_SCORE_UNTRAINED_RANK_H
+/* Ranks of values. A value that is not finite has no rank. */
+#ifndef KAS_CORE_RANK_H
+#define KAS_CORE_RANK_H
 
 #include "host/core/status.h"
 
