@@ -35,8 +35,10 @@ static kas_status misfit(const matching *m, const char *name, kas_buf *why)
     kas_pretrained *out = m->out;
     kas_status status = KAS_OK;
     if (!m->partial)
-        status = kas_fail(KAS_BAD_INPUT, "%s: tensor \"%.100s\" %s; --init-partial leaves it out",
-                          m->path, name, kas_buf_text(why));
+        status =
+            kas_fail(KAS_BAD_INPUT,
+                     "%s: tensor \"%.100s\" %s; --init-partial of train and search leaves it out",
+                     m->path, name, kas_buf_text(why));
     else if (out->left_out++ < MOST_LISTED)
         kas_buf_printf(&out->list, "%s%.100s (%s)", out->list.size ? ", " : "", name,
                        kas_buf_text(why));

@@ -155,7 +155,25 @@ typedef struct kas_lines_picks {
     int first, low, high; /* channels of the two vectors */
     kas_i64 apart;
     int place[KAS_LINE_READS][KAS_LINE_LANES];
+    /* Of the 8 lanes of each half: where the 8 channels begin among which all theirs are. */
+    int near; /* 1: each half has such, and a pixel has all of them */
+    kas_i64 begin[KAS_LINE_READS][2];
 } kas_lines_picks;
+
+/* Finds for each half of the lanes the 8 channels that it reads, if there are such. */
+KAS_FN void kas_lines_find_near(const kas_lines_args *a, kas_lines_picks *to)
+{
+    to->near = 1;
+    for (int i = 0; i < a->reads; i++)
+        for (int half = 0; half < 2; half++) {
+            const int *place = to->place[i] + 8 * half, eight = place[0] / 8 * 8;
+            const int in = eight % KAS_LINE_LANES;
+            for (int l = 1; l < 8; l++)
+                to->near &= place[l] / 8 * 8 == eight;
+            to->near &= to->first + (a->images == 2 ? in : eight) + 8 <= a->from_pitch;
+            to->begin[i][half] = eight < KAS_LINE_LANES ? eight : to->apart + in;
+        }
+}
 
 /* Finds them for channels [first, first + channels) of the side with the lanes. Returns 0 where
  * each lane reads its own channel. */
@@ -174,6 +192,7 @@ KAS_FN const kas_lines_picks *kas_lines_find_picks(const kas_lines_args *a, int 
             const int place = (first + c) / a->lanes * a->reads + i - to->first;
             to->place[i][l] = c < channels ? place + image * KAS_LINE_LANES : 0;
         }
+    kas_lines_find_near(a, to);
     return a->reads == 1 && a->lanes == 1 ? 0 : to;
 }
 
@@ -181,6 +200,19 @@ KAS_FN const kas_lines_picks *kas_lines_find_picks(const kas_lines_args *a, int 
 KAS_FN void kas_lines_pick_line(const kas_lines_args *a, const kas_real *from,
                                 const kas_lines_picks *picks, float *KAS_RESTRICT to)
 {
+#if defined(__AVX2__) && !KAS_LINES_AVX512 && KAS_DTYPE == 0
+    if (picks->near && (a->images == 1 || picks->high > 0)) {
+        for (int w = 0; w < a->width; w++, from += a->from_pitch)
+            for (int i = 0; i < a->reads; i++)
+                for (int half = 0; half < 2; half++, to += 8) {
+                    const __m256i place =
+                        _mm256_loadu_si256((const __m256i *)(picks->place[i] + 8 * half));
+                    const __m256 eight = _mm256_loadu_ps(from + picks->begin[i][half]);
+                    _mm256_storeu_ps(to, _mm256_permutevar8x32_ps(eight, place));
+                }
+        return;
+    }
+#endif
     for (int w = 0; w < a->width; w++, from += a->from_pitch) {
         const kas_vec low = kas_lines_load(from, picks->low);
         kas_vec high = {0};
