@@ -113,12 +113,6 @@ static kas_status add_operation(builder *b, bool backward, kas_operation **out)
     return KAS_OK;
 }
 
-static double conv_flops(const kas_conv_desc *d)
-{
-    return (double)d->n * kas_conv_out_h(d) * kas_conv_out_w(d) * d->c_out * d->kernel_h *
-           d->kernel_w * (d->c_in / d->groups);
-}
-
 static double tensor_bytes(const kas_ir *ir, int tensor)
 {
     return (double)kas_dtype_size(ir->tensor[tensor].dtype) * (double)ir->tensor[tensor].elements;
@@ -142,7 +136,7 @@ static kas_status add_conv(builder *b, int tensor)
                                                      : t.conv_in[1];
     op->conv.x_pitch = b->ir.tensor[x].pitch;
     op->conv.y_pitch = b->ir.tensor[y].pitch;
-    op->flops = conv_flops(&op->conv);
+    op->flops = kas_conv_flops(&op->conv);
     op->bytes = tensor_bytes(&b->ir, x) + tensor_bytes(&b->ir, w) + tensor_bytes(&b->ir, y);
     KAS_TRY(buffer_of(b, x, &op->x));
     KAS_TRY(buffer_of(b, w, &op->w));

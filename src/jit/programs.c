@@ -198,7 +198,9 @@ out:
     return status;
 }
 
-int kas_compile_threads(const kas_device_info *info)
+/* How many threads compile for an item on this device: on the CPU those that it computes with, for
+ * a GPU all cores. */
+static int compile_threads(const kas_device_info *info)
 {
     return info->kind == KAS_DEVICE_CPU ? info->threads : kas_cores();
 }
@@ -228,8 +230,8 @@ kas_status kas_programs_load(kas_programs *r, kas_device *device, const char *ca
     if (r->count == 0 || r->loaded[r->count - 1])
         return KAS_OK;
     KAS_TRY_GOTO(kas_compiler_open(info->arch, cache_dir, &compiler), out);
-    KAS_TRY_GOTO(
-        kas_programs_compile(r, compiler, kas_compile_threads(info), &path, &units, &stats), out);
+    KAS_TRY_GOTO(kas_programs_compile(r, compiler, compile_threads(info), &path, &units, &stats),
+                 out);
     KAS_TRY_GOTO(load_modules(r, device, path, units), out);
     *compile_seconds = kas_compile_waited(&stats);
 out:
@@ -255,10 +257,7 @@ void kas_programs_free(kas_programs *r)
 
 static int target_of(const kas_programs *r, int layer)
 {
-    for (int t = 0; r && r->replacement && t < r->replacement->solution.targets; t++)
-        if (r->replacement->target[t].layer == layer)
-            return t;
-    return -1;
+    return r ? kas_replacement_at(r->replacement, layer) : -1;
 }
 
 int kas_programs_of_layer(const kas_programs *r, int layer)

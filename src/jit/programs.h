@@ -47,9 +47,6 @@ int kas_programs_epilogues(const kas_replacement *replacement, int target,
  * NULL when all that is wanted is that the cache has them. */
 kas_status kas_programs_compile(kas_programs *programs, kas_compiler *compiler, int threads,
                                 char (**path)[4096], int *images, kas_compile_stats *stats);
-/* How many threads compile for an item on this device: on the CPU those that it computes with, for
- * a GPU all cores. */
-int kas_compile_threads(const kas_device_info *info);
 /* Compiles and loads, and does nothing when they are loaded; after a failure they can only be
  * freed. *compile_seconds gets the time spent waiting for a compiler, our own or another process's;
  * it is 0 when all was cached. */

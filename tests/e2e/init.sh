@@ -41,6 +41,7 @@ expect 0 'the best gives' "${evolve[@]}" --study "$dir/drawn"
 for study in trained drawn; do
     grep -o '"imitation": [^,]*' "$dir/$study/ancestors.json" >"$dir/$study.scores" || fail "no scores of $study"
 done
+expect 2 '--init (the study was begun with other weights)' "${evolve[@]}" --study "$dir/trained" --init "$dir/own"
 cmp -s "$dir/trained.scores" "$dir/drawn.scores" && fail "ancestors do not depend on the weights that they imitate"
 rm "$dir/theirs"
 expect 0 'best kernel' "$kas" resume "$dir/study"

@@ -5,22 +5,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cuda/library.h"
 #include "cuda/nvrtc/respill.h"
+#include "host/core/clock.h"
 
 /* --fmad: a*b + c is one instruction, as the CPU's -ffp-contract=fast has it.  Division, square
  * root and denormals stay IEEE (NVRTC's default), so that both devices agree closely. */
 static const char *const options[] = {"--std=c++17", "--fmad=true", "--disable-warnings"};
 enum { OPTIONS = sizeof options / sizeof *options };
-
-static double cpu_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); /* NVRTC works in the thread that calls it */
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 #define NVRTC_CHECK(statement) check(n, n->statement, #statement)
 static kas_status check(const kas_nvrtc *n, nvrtcResult result, const char *statement)
@@ -84,12 +77,12 @@ static kas_compile_outcome build_once(kas_compiler *compiler, const char *text,
 {
     const kas_nvrtc *n = compiler->nvrtc;
     nvrtcProgram program = NULL;
-    double start = cpu_now();
+    double start = kas_thread_seconds(); /* NVRTC works in the thread that calls it */
     if (NVRTC_CHECK(nvrtcCreateProgram(&program, text, "kernel.cu", 0, NULL, NULL)) != KAS_OK)
         return KAS_COMPILE_BROKEN;
     kas_compile_outcome outcome = compile_program(compiler, program, result);
     n->nvrtcDestroyProgram(&program); /* nothing to do about a failure here */
-    result->cpu_seconds += cpu_now() - start;
+    result->cpu_seconds += kas_thread_seconds() - start;
     return outcome;
 }
 

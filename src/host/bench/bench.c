@@ -1,12 +1,12 @@
 #include "host/bench/bench.h"
 
 #include <dirent.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "host/core/log.h"
 
@@ -150,14 +150,6 @@ kas_status kas_bench_kernel_files(const char *path,
     return status;
 }
 
-kas_status kas_bench_thread_seconds(double *seconds)
-{
-    struct timespec t;
-    KAS_CHECK_LIBC(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) == 0, KAS_FAILURE);
-    *seconds = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-    return KAS_OK;
-}
-
 void kas_bench_line_begin(kas_buf *line, const char *suite, const kas_device_info *info)
 {
     double load;
@@ -179,6 +171,20 @@ void kas_bench_line_spread(kas_buf *line, const char *name, kas_samples *samples
     kas_line_number(line, field, kas_samples_quantile(samples, 0.25));
     snprintf(field, sizeof field, "%s_q3", name);
     kas_line_number(line, field, kas_samples_quantile(samples, 0.75));
+}
+
+void kas_bench_line_rejected(kas_buf *line, const uint64_t rejected[KAS_REJECT_COUNT])
+{
+    kas_buf counts = {0};
+    for (int r = KAS_REJECT_NONE + 1; r < KAS_REJECT_COUNT; r++) {
+        kas_buf_puts(&counts, r == KAS_REJECT_NONE + 1 ? "{" : ", ");
+        kas_buf_json_string(&counts, kas_reject_name((kas_reject)r));
+        kas_buf_printf(&counts, ": %" PRIu64, rejected[r]);
+    }
+    kas_buf_puts(&counts, "}");
+    line->failed |= counts.failed;
+    kas_line_json(line, "rejected", kas_buf_text(&counts));
+    kas_buf_free(&counts);
 }
 
 kas_status kas_bench_line_put(kas_buf *line, const kas_bench_sink *sink)

@@ -15,6 +15,7 @@
 #include "host/predict/machine.h"
 #include "host/report/line.h"
 #include "host/report/table.h"
+#include "host/space/attempt.h"
 #include "host/space/canvas/sample_options.h"
 #include "host/train/stats.h"
 
@@ -82,10 +83,6 @@ kas_status kas_bench_run_all(const kas_bench_suite *const *suite, int count,
 
 /* ---- shared by the suites -------------------------------------------------------------------- */
 
-/* Gets the CPU seconds of the calling thread so far. Other programs affect them only through caches
- * and clock rates. */
-kas_status kas_bench_thread_seconds(double *seconds);
-
 /* Returns how many networks a list names; `usual` when it is NULL. */
 int kas_bench_count_nets(const char *list, int usual);
 
@@ -108,6 +105,8 @@ kas_status kas_bench_kernel_files(const char *path,
 void kas_bench_line_begin(kas_buf *line, const char *suite, const kas_device_info *info);
 /* Adds the fields NAME (the median), NAME_q1 and NAME_q3. */
 void kas_bench_line_spread(kas_buf *line, const char *name, kas_samples *samples);
+/* Adds the field "rejected": how many tries were rejected for each reason. */
+void kas_bench_line_rejected(kas_buf *line, const uint64_t rejected[KAS_REJECT_COUNT]);
 /* Ends the line and gives it to the sink, unless memory was exhausted. */
 kas_status kas_bench_line_put(kas_buf *line, const kas_bench_sink *sink);
 /* Writes a table behind its title; does nothing when the sink takes JSON. */

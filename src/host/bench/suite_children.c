@@ -13,6 +13,7 @@
 
 #include "host/bench/bench.h"
 #include "host/check/recheck.h"
+#include "host/core/clock.h"
 #include "host/net/targets.h"
 #include "host/space/evolve/evolve.h"
 #include "host/space/name_set.h"
@@ -85,16 +86,14 @@ static kas_status attempt(subject *s, run *r, uint64_t seed, uint64_t key)
     kas_change what;
     char name[KAS_NAME_SIZE];
     bool is_new = false;
-    double start, end;
     int a, b;
-    KAS_TRY(kas_bench_thread_seconds(&start));
+    const double start = kas_thread_seconds();
     kas_child_parents(seed, key, POPULATION, &a, &b);
     KAS_TRY(kas_child_attempt(r->children, &r->population[a], &r->population[b], key, &child, &how,
                               &what));
     const bool legal = how.why == KAS_REJECT_NONE;
     kas_status status = legal ? name_child(r, child.kernel, name, &is_new) : KAS_OK;
-    if (status == KAS_OK)
-        status = kas_bench_thread_seconds(&end);
+    const double taken = kas_thread_seconds() - start;
     if (status == KAS_OK && is_new) {
         r->population[r->oldest++ % POPULATION] = *child.kernel;
         status = kas_recheck_add(r->recheck, name, child.kernel, &child.solution);
@@ -106,12 +105,12 @@ static kas_status attempt(subject *s, run *r, uint64_t seed, uint64_t key)
     by->tries += how.tries;
     by->legal += legal;
     by->kernels += is_new;
-    by->cpu_seconds += end - start;
+    by->cpu_seconds += taken;
     for (int why = 0; why < KAS_REJECT_COUNT; why++)
         s->rejected[why] += how.rejected[why];
     s->rejected[KAS_REJECT_DUPLICATE] += legal && !is_new;
     r->kernels += is_new;
-    r->cpu_seconds += end - start;
+    r->cpu_seconds += taken;
     return KAS_OK;
 }
 
@@ -179,15 +178,7 @@ static void put_counts(const subject *s, kas_buf *line)
     line->failed |= out.failed;
     kas_line_json(line, "changes", kas_buf_text(&out));
     kas_buf_free(&out);
-    for (int r = KAS_REJECT_NONE + 1; r < KAS_REJECT_COUNT; r++) {
-        kas_buf_puts(&out, r == KAS_REJECT_NONE + 1 ? "{" : ", ");
-        kas_buf_json_string(&out, kas_reject_name((kas_reject)r));
-        kas_buf_printf(&out, ": %" PRIu64, s->rejected[r]);
-    }
-    kas_buf_puts(&out, "}");
-    line->failed |= out.failed;
-    kas_line_json(line, "rejected", kas_buf_text(&out));
-    kas_buf_free(&out);
+    kas_bench_line_rejected(line, s->rejected);
 }
 
 static kas_status put_json(subject *s, const kas_device_info *info, const kas_bench_sink *sink)

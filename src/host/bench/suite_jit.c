@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "host/bench/bench.h"
+#include "host/core/clock.h"
 #include "host/core/machine.h"
 #include "host/core/file/files.h"
 #include "host/core/log.h"
@@ -125,16 +126,16 @@ static void free_programs(kas_programs programs[PASSES])
 /* Builds a GPU's programs and adds their cost. */
 static kas_status build(subject *s, const kas_sample *sample, kas_programs programs[PASSES])
 {
-    double start, end, bytes = 0;
+    double bytes = 0;
     int kernels = 0;
-    KAS_TRY(kas_bench_thread_seconds(&start));
+    const double start = kas_thread_seconds();
     KAS_TRY(build_for(s, 1, sample, programs));
-    KAS_TRY(kas_bench_thread_seconds(&end));
+    const double taken = kas_thread_seconds() - start;
     for (int i = 0; i < PASSES; i++) {
         kernels += count_kernels(&programs[i]);
         bytes += text_bytes(&programs[i]);
     }
-    KAS_TRY(kas_samples_add(&s->seconds[BUILD], end - start));
+    KAS_TRY(kas_samples_add(&s->seconds[BUILD], taken));
     KAS_TRY(kas_samples_add(&s->kernels, kernels));
     return kas_samples_add(&s->text_bytes, bytes);
 }
@@ -157,12 +158,9 @@ static kas_status build_and_compile(subject *s, const kas_sample *sample)
 static kas_status one_candidate(subject *s, kas_sampler *sampler)
 {
     kas_sample sample;
-    double start, end;
-    KAS_TRY(kas_bench_thread_seconds(&start));
+    const double start = kas_thread_seconds();
     KAS_TRY(kas_sampler_next(sampler, 0, &sample));
-    kas_status status = kas_bench_thread_seconds(&end);
-    if (status == KAS_OK)
-        status = kas_samples_add(&s->seconds[SAMPLE], end - start);
+    kas_status status = kas_samples_add(&s->seconds[SAMPLE], kas_thread_seconds() - start);
     if (status == KAS_OK)
         status = build_and_compile(s, &sample);
     kas_sample_free(&sample);

@@ -14,6 +14,7 @@
 
 #include "host/bench/bench.h"
 #include "host/check/recheck.h"
+#include "host/core/clock.h"
 #include "host/core/log.h"
 #include "host/net/targets.h"
 #include "host/space/sample/sampler.h"
@@ -66,11 +67,9 @@ static kas_status sample_some(kas_sampler *sampler, uint64_t attempts, kas_reche
                               double *seconds)
 {
     kas_sample sample;
-    double start, end;
-    KAS_TRY(kas_bench_thread_seconds(&start));
+    const double start = kas_thread_seconds();
     kas_status status = kas_sampler_next(sampler, attempts, &sample);
-    KAS_TRY(kas_bench_thread_seconds(&end));
-    *seconds += end - start;
+    *seconds += kas_thread_seconds() - start;
     if (status == KAS_NOTHING_VALID)
         return KAS_OK;
     KAS_TRY(status);
@@ -168,20 +167,6 @@ static double acceptance(const line *l)
     return (double)l->stats.accepted / (double)l->stats.tries;
 }
 
-static void put_rejections(kas_buf *out, const line *l)
-{
-    kas_buf counts = {0};
-    for (int r = KAS_REJECT_NONE + 1; r < KAS_REJECT_COUNT; r++) {
-        kas_buf_puts(&counts, r == KAS_REJECT_NONE + 1 ? "{" : ", ");
-        kas_buf_json_string(&counts, kas_reject_name((kas_reject)r));
-        kas_buf_printf(&counts, ": %" PRIu64, l->stats.rejected[r]);
-    }
-    kas_buf_puts(&counts, "}");
-    out->failed |= counts.failed;
-    kas_line_json(out, "rejected", kas_buf_text(&counts));
-    kas_buf_free(&counts);
-}
-
 static kas_status put_json(line *l, const kas_device_info *info, const kas_bench_sink *sink)
 {
     kas_buf out = {0};
@@ -206,7 +191,7 @@ static kas_status put_json(line *l, const kas_device_info *info, const kas_bench
     kas_line_int(&out, "attempts", (int64_t)l->stats.attempts);
     kas_line_int(&out, "tries", (int64_t)l->stats.tries);
     kas_line_number(&out, "acceptance", acceptance(l));
-    put_rejections(&out, l);
+    kas_bench_line_rejected(&out, l->stats.rejected);
     kas_status status = kas_bench_line_put(&out, sink);
     kas_buf_free(&out);
     return status;

@@ -57,6 +57,10 @@ kas_status kas_plain_nodes(const kas_kernel *kernel, const kas_plain_layer *laye
 kas_status kas_plain_check(const kas_kernel *kernel, const kas_target *targets, int count,
                            const kas_budget *budget, const kas_solution *solution);
 
+/* Checks that our sum of `what` over all targets is what the solution tells, and at most `max_ratio`
+ * (0: no limit) times the convolutions' `conv`. */
+kas_status kas_plain_sum(const char *what, double ours, double told, double conv, double max_ratio);
+
 /* Checks that the kernel's weights fit images of any size: with one side of the image doubled, no
  * size of a map's outputs may change and no weight may grow. Dims of the image itself may be cut
  * and tiled: these follow the image, and no weight does. Returns KAS_ILLEGAL naming target and

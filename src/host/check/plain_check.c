@@ -244,8 +244,7 @@ kas_status kas_plain_any_image(const kas_kernel *kernel, const kas_target *targe
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-static kas_status check_total(const char *what, double ours, double told, double conv,
-                              double max_ratio)
+kas_status kas_plain_sum(const char *what, double ours, double told, double conv, double max_ratio)
 {
     if (!(fabs(ours - told) <= 1e-9 * ours)) /* NaN is no match */
         return kas_fail(KAS_ILLEGAL, "the sum is %.17g %s, but the solution says %.17g", ours, what,
@@ -277,7 +276,7 @@ kas_status kas_plain_check(const kas_kernel *kernel, const kas_target *targets, 
         conv_params += weights;
         conv_flops += weights * at->h * at->w;
     }
-    KAS_TRY(check_total("FLOPs", flops, solution->flops, conv_flops, budget->max_flops_ratio));
-    return check_total("parameters", params, solution->params, conv_params,
-                       budget->max_params_ratio);
+    KAS_TRY(kas_plain_sum("FLOPs", flops, solution->flops, conv_flops, budget->max_flops_ratio));
+    return kas_plain_sum("parameters", params, solution->params, conv_params,
+                         budget->max_params_ratio);
 }

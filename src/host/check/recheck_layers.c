@@ -32,17 +32,6 @@ static kas_status own_solution(const kas_replacement *r, int k, kas_target *own,
     return KAS_OK;
 }
 
-static kas_status check_sum(const char *what, double sum, double told, double conv, double ratio)
-{
-    if (!(fabs(sum - told) <= 1e-9 * sum)) /* NaN is no match */
-        return kas_fail(KAS_ILLEGAL, "the sum is %.17g %s, but the solution says %.17g", sum, what,
-                        told);
-    if (ratio > 0 && sum > ratio * conv)
-        return kas_fail(KAS_OVER_BUDGET, "%.17g %s, %g times the convolutions' %.17g are allowed",
-                        sum, what, ratio, conv);
-    return KAS_OK;
-}
-
 static kas_status check_all(const kas_replacement *r, const kas_budget *budget, kas_target *own,
                             kas_binding *binding)
 {
@@ -68,8 +57,8 @@ static kas_status check_all(const kas_replacement *r, const kas_budget *budget, 
         params += r->kernel_of[t] == KAS_KEPT ? weights : 0;
         flops += r->kernel_of[t] == KAS_KEPT ? weights * at->h * at->w : 0;
     }
-    KAS_TRY(check_sum("FLOPs", flops, s->flops, conv_flops, budget->max_flops_ratio));
-    return check_sum("parameters", params, s->params, conv_params, budget->max_params_ratio);
+    KAS_TRY(kas_plain_sum("FLOPs", flops, s->flops, conv_flops, budget->max_flops_ratio));
+    return kas_plain_sum("parameters", params, s->params, conv_params, budget->max_params_ratio);
 }
 
 /* Hashes the kernels in the order of the targets: a network with two kernels exchanged

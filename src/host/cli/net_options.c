@@ -150,8 +150,10 @@ kas_status kas_cli_fit(const kas_cli_net *o, const char *name, const kas_net *ne
     return status == KAS_OK ? status : kas_fail_context(status, "%s", name);
 }
 
-kas_status kas_cli_read_kernel(const char *path, const kas_cli_net *options, const kas_net *net,
-                               kas_target **targets, kas_replacement *out)
+/* Reads a kernel or a file of layers and places it at the targets of `net`, within the budget. The
+ * caller frees both (free, kas_replacement_free), also after a failure. */
+static kas_status read_kernel(const char *path, const kas_cli_net *options, const kas_net *net,
+                              kas_target **targets, kas_replacement *out)
 {
     kas_assignment kernels;
     int count = 0;
@@ -170,7 +172,7 @@ kas_status kas_cli_training_open(const char *dataset, bool stream, const kas_cli
     const kas_dataset *d = out->dataset;
     KAS_TRY(
         kas_net_build(options->name, (int)d->h, (int)d->w, (int)d->c, (int)d->classes, &out->net));
-    return kernel ? kas_cli_read_kernel(kernel, options, out->net, &out->targets, &out->replacement)
+    return kernel ? read_kernel(kernel, options, out->net, &out->targets, &out->replacement)
                   : KAS_OK;
 }
 

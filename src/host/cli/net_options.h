@@ -44,11 +44,6 @@ kas_status kas_cli_fit(const kas_cli_net *options, const char *name, const kas_n
                        const kas_target *targets, int count, kas_assignment *kernels,
                        kas_replacement *out);
 
-/* Reads a kernel or a file of layers and places it at the targets of `net`, within the budget. The
- * caller frees both (free, kas_replacement_free), also after a failure. */
-kas_status kas_cli_read_kernel(const char *path, const kas_cli_net *options, const kas_net *net,
-                               kas_target **targets, kas_replacement *out);
-
 /* What a training works on: a data set, the network for its images, and a kernel in it. */
 typedef struct kas_cli_training {
     kas_dataset *dataset;

@@ -1,6 +1,7 @@
 #include "host/cli/progress.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -54,17 +55,23 @@ static void describe(const kas_event *e, kas_buf *out)
         kas_buf_printf(out, ", %s left", kas_human_duration(e->eta, text));
 }
 
+static void put(bool terminal, const char *line)
+{
+    if (terminal)
+        fprintf(stderr, "\r%.*s\033[K", width(), line);
+    else
+        fprintf(stderr, "%s\n", line);
+    fflush(stderr);
+}
+
 static void draw(kas_progress *p, const char *line)
 {
     const double now = kas_monotonic();
-    if (p->terminal) {
-        fprintf(stderr, "\r%.*s\033[K", width(), line);
-        p->drawn = true;
-    } else if (now - p->last_line >= 60) {
-        p->last_line = now;
-        fprintf(stderr, "%s\n", line);
-    }
-    fflush(stderr);
+    if (!p->terminal && now - p->last_line < 60)
+        return;
+    p->last_line = now;
+    p->drawn = p->terminal;
+    put(p->terminal, line);
 }
 
 void kas_progress_ancestors(void *context, int scored, int wanted, double best)
@@ -158,4 +165,25 @@ void kas_progress_end(kas_progress *progress)
 {
     wipe(progress);
     fflush(stderr);
+}
+
+void kas_progress_show(bool quiet, double pause, double *shown, const char *format, ...)
+{
+    const bool terminal = isatty(2);
+    const double now = kas_monotonic();
+    char line[512];
+    if (quiet || now - *shown < (terminal ? pause : 60))
+        return;
+    *shown = now;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    put(terminal, line);
+}
+
+void kas_progress_wipe(bool quiet)
+{
+    if (!quiet && isatty(2))
+        fputs("\r\033[K", stderr);
 }

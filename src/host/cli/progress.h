@@ -23,4 +23,11 @@ void kas_progress_event(void *context, const kas_event *event);
 void kas_progress_ancestors(void *context, int scored, int wanted, double best);
 void kas_progress_end(kas_progress *progress);
 
+/* The same for the other commands: shows one line, which is overwritten on a terminal, where `pause`
+ * seconds lie at least between two, and printed once a minute elsewhere. *shown is when one was shown
+ * last. */
+void kas_progress_show(bool quiet, double pause, double *shown, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void kas_progress_wipe(bool quiet); /* on a terminal */
+
 #endif

@@ -23,6 +23,14 @@ static inline double kas_processor_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* Returns that of the calling thread. */
+static inline double kas_thread_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 /* A command begins no work in the last seconds before --until, because it could not save any of it.
  * So many they are while nobody knows how long the work needs to its first checkpoint. */
 enum { KAS_UNTIL_LEAST = 30 };

@@ -286,3 +286,39 @@ void kas_reader_release(kas_reader *r)
     pthread_cond_broadcast(&r->work);
     pthread_mutex_unlock(&r->lock);
 }
+
+kas_status kas_read_images(const kas_dataset *d, const uint32_t *order, uint32_t count,
+                           uint8_t **pixels, uint16_t **labels)
+{
+    enum { SLOTS = 2 }; /* the least; the only batch lies in the first */
+    const kas_pass pass = {.images = &d->train, .order = order, .count = count};
+    kas_reader *reader = NULL;
+    kas_batch batch;
+    *pixels = malloc((size_t)SLOTS * count * d->h * d->w * d->c);
+    *labels = malloc(sizeof **labels * SLOTS * count);
+    if (!*pixels || !*labels)
+        return kas_fail(KAS_NO_MEMORY, "%s: no memory for %u images", d->path, count);
+    const kas_reader_options options = {.dataset = d,
+                                        .batch = count,
+                                        .slots = SLOTS,
+                                        .threads = 1,
+                                        .pixels = *pixels,
+                                        .labels = *labels};
+    kas_status status = kas_reader_create(&options, &reader);
+    if (status == KAS_OK)
+        status = kas_reader_begin(reader, &pass);
+    if (status == KAS_OK)
+        status = kas_reader_next(reader, &batch);
+    kas_reader_free(reader);
+    return status;
+}
+
+void kas_normalise_images(const kas_dataset *d, uint32_t count, const uint8_t *pixels, float *out)
+{
+    const size_t area = (size_t)d->h * d->w, c = d->c;
+    for (size_t n = 0; n < count; n++)
+        for (size_t p = 0; p < area; p++)
+            for (size_t k = 0; k < c; k++)
+                out[(n * c + k) * area + p] =
+                    ((float)pixels[(n * area + p) * c + k] / 255 - d->mean[k]) / d->std[k];
+}

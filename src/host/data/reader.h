@@ -77,4 +77,12 @@ kas_status kas_reader_next(kas_reader *reader, kas_batch *out);
 /* Returns the earliest taken batch to the ring, to be filled again. */
 void kas_reader_release(kas_reader *reader);
 
+/* Reads `count` training images, all at once: *pixels [count][h][w][c] and *labels [count], which the
+ * caller frees, also after a failure. */
+kas_status kas_read_images(const kas_dataset *dataset, const uint32_t *order, uint32_t count,
+                           uint8_t **pixels, uint16_t **labels);
+/* Converts pixels to floats [count][c][h][w] as a network sees them. */
+void kas_normalise_images(const kas_dataset *dataset, uint32_t count, const uint8_t *pixels,
+                          float *out);
+
 #endif

@@ -1,10 +1,5 @@
 #include "host/device/conv_loops.h"
 
-bool kas_conv_is_depthwise(const kas_conv_desc *d)
-{
-    return d->c_in == d->groups && d->c_out == d->groups;
-}
-
 const char *kas_conv_loops_name(const kas_conv_desc *desc, kas_conv_pass pass)
 {
     static const char *const name[2][3] = {

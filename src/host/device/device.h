@@ -180,6 +180,17 @@ static inline int kas_conv_out_w(const kas_conv_desc *d)
     return (d->w + 2 * d->pad_w - kas_conv_span(d, d->kernel_w)) / d->stride + 1;
 }
 
+static inline double kas_conv_flops(const kas_conv_desc *d) /* of each pass */
+{
+    return (double)d->n * kas_conv_out_h(d) * kas_conv_out_w(d) * d->c_out * d->kernel_h *
+           d->kernel_w * (d->c_in / d->groups);
+}
+/* Returns whether each channel is a group. */
+static inline bool kas_conv_is_depthwise(const kas_conv_desc *d)
+{
+    return d->c_in == d->groups && d->c_out == d->groups;
+}
+
 /* Prepares all three passes (descriptors, algorithms, workspace). It works for every valid
  * descriptor: where the library refuses, the device's own fallback is used. */
 kas_status kas_conv_create(kas_device *device, const kas_conv_desc *desc, kas_conv **out);

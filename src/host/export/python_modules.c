@@ -87,12 +87,10 @@ static void put_conv(const kas_net *net, const kas_layer *l, kas_buf *out)
 static void put_leaf(const kas_export_net *n, int layer, kas_buf *out)
 {
     const kas_layer *l = &n->net->layer[layer], *in = &n->net->layer[l->in[0]];
-    for (int t = 0; n->replacement && t < n->replacement->solution.targets; t++)
-        if (n->replacement->target[t].layer == layer && kas_replacement_kernel(n->replacement, t)) {
-            put_kernel(n, t, out);
-            return;
-        }
-    if (l->op == KAS_LAYER_CONV)
+    const int target = kas_replacement_at(n->replacement, layer);
+    if (target >= 0)
+        put_kernel(n, target, out);
+    else if (l->op == KAS_LAYER_CONV)
         put_conv(n->net, l, out);
     else if (l->op == KAS_LAYER_BATCH_NORM)
         kas_buf_printf(out, "nn.BatchNorm2d(%d, eps=%g, momentum=%g)", l->c, l->eps, l->momentum);

@@ -145,20 +145,12 @@ static void put_pool(const kas_layer *l, const char *x, kas_buf *out)
     kas_buf_puts(out, ")");
 }
 
-static bool is_replaced(const kas_export_net *n, int layer)
-{
-    const kas_replacement *r = n->replacement;
-    for (int t = 0; r && t < r->solution.targets; t++)
-        if (r->target[t].layer == layer)
-            return kas_replacement_kernel(r, t) != NULL;
-    return false;
-}
-
 /* Writes a call of layer i, whose first input is `x`. */
 static void put_call(const kas_export_net *n, int i, const char *x, kas_buf *out)
 {
     const kas_layer *l = &n->net->layer[i];
-    switch (is_replaced(n, i) ? KAS_LAYER_CONV : l->op) { /* a kernel reads images of any size */
+    /* A kernel reads images of any size. */
+    switch (kas_replacement_at(n->replacement, i) >= 0 ? KAS_LAYER_CONV : l->op) {
     case KAS_LAYER_CONV:
     case KAS_LAYER_BATCH_NORM:
         kas_python_module_path(l->name, out);

@@ -32,7 +32,8 @@ void kas_python_dim(const kas_dim *dim, kas_buf *out)
     kas_buf_free(&below);
 }
 
-void kas_python_shape(const kas_shape *shape, kas_buf *out)
+/* "B, R, C, H, W": a shape behind batch and instance. */
+static void put_shape(const kas_shape *shape, kas_buf *out)
 {
     kas_buf_puts(out, "B, R");
     for (int d = 0; d < kas_shape_rank(shape); d++) {
@@ -64,7 +65,7 @@ void kas_python_image(const kas_shape *shape, kas_buf *out)
 kas_status kas_python_reshape(const kas_kernel *kernel, int i, int from, kas_buf *out)
 {
     kas_buf_printf(out, "        n%d = n%d.reshape(", i, from);
-    kas_python_shape(&kernel->node[i].shape, out);
+    put_shape(&kernel->node[i].shape, out);
     kas_buf_puts(out, ")\n");
     return KAS_OK;
 }

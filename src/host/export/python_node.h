@@ -13,8 +13,6 @@ kas_status kas_python_node(const kas_kernel *kernel, int i, int weight, kas_buf 
 
 /* A size as an integer expression: "C // G0", "(C * K_H) // (2 * G0)". */
 void kas_python_dim(const kas_dim *dim, kas_buf *out);
-/* "B, R, C, H, W": a shape behind batch and instance. */
-void kas_python_shape(const kas_shape *shape, kas_buf *out);
 /* "H, W": height and width of a tensor, 1 where it has none; "K_H, 1": the taps of a window. */
 void kas_python_image(const kas_shape *shape, kas_buf *out);
 void kas_python_window(const kas_node *node, kas_buf *out);

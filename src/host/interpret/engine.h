@@ -22,8 +22,4 @@ typedef struct kas_engine {
 
 extern const kas_engine kas_engine_f32, kas_engine_f64;
 
-/* The elements that a convolution of the network needs of kas_interpreter.work, half of it for
- * gradients of weights. */
-size_t kas_interpret_conv_work(const kas_net *net, int layer);
-
 #endif

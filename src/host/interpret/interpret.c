@@ -1,5 +1,4 @@
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,47 +132,60 @@ static bool is_norm(const kas_layer *l)
     return l->op == KAS_LAYER_BATCH_NORM || l->op == KAS_LAYER_LAYER_NORM;
 }
 
-/* Copies the tensor of a layer's `slot` to `size` values from `at` on, if the file has it; else they
- * are `otherwise`, unless that is NaN. */
-static kas_status load(const kas_interpreter *p, const kas_safetensors *file, int layer, int slot,
-                       size_t size, float otherwise, void *at)
+/* Copies the tensor of a parameter to `at`, if the file has it in the same shape; else the values that
+ * a training begins with, if `begin`. */
+static kas_status load(const kas_interpreter *p, const kas_safetensors *file,
+                       const kas_param *param, bool begin, void *at)
 {
-    char name[KAS_TENSOR_NAME];
-    snprintf(name, sizeof name, "%s.%s", p->options.net->layer[layer].name,
-             slot ? "bias" : "weight");
-    const kas_named_tensor *tensor = kas_safetensors_find(file, name);
-    const bool fits = tensor && kas_named_tensor_elements(tensor) == size;
-    if (!fits && isnan(otherwise))
+    const kas_named_tensor *t = kas_safetensors_find(file, param->name);
+    bool fits = t && kas_dtype_is_real(t->dtype) && t->rank == param->rank;
+    for (int i = 0; fits && i < param->rank; i++)
+        fits = t->shape[i] == param->shape[i];
+    if (!fits && !begin)
         return KAS_OK;
-    float *values = malloc(sizeof *values * size);
+    float *values = malloc(sizeof *values * param->size);
     if (!values)
-        return kas_fail(KAS_NO_MEMORY, "no memory for %zu weights", size);
-    for (size_t i = 0; i < size; i++)
-        values[i] = fits ? (float)kas_named_tensor_get(tensor, i) : otherwise;
-    p->engine->store(at, values, size, 1);
+        return kas_fail(KAS_NO_MEMORY, "no memory for %zu weights", param->size);
+    if (!fits)
+        kas_param_init(param, 0, values);
+    for (size_t i = 0; fits && i < param->size; i++)
+        values[i] = (float)kas_named_tensor_get(t, i);
+    p->engine->store(at, values, param->size, 1);
     free(values);
+    return KAS_OK;
+}
+
+static kas_status load_all(kas_interpreter *p, const kas_safetensors *file,
+                           const kas_params *params)
+{
+    const size_t size = p->engine->size;
+    for (int i = 0; i < p->weights; i++) {
+        const kas_interpret_weight *w = &p->weight[i];
+        if (p->target[w->layer] >= 0)
+            continue;
+        const kas_param *param = &params->param[kas_params_find(params, w->layer, w->slot)];
+        KAS_TRY(load(p, file, param, false, (char *)p->value + w->at * size));
+    }
+    for (int i = 0; i < p->options.net->layers; i++) {
+        const size_t at = p->norm[i] * size;
+        if (!is_norm(&p->options.net->layer[i]))
+            continue;
+        const kas_param *factor = &params->param[kas_params_find(params, i, 0)];
+        const kas_param *offset = &params->param[kas_params_find(params, i, 1)];
+        KAS_TRY(load(p, file, factor, true, (char *)p->factor + at));
+        KAS_TRY(load(p, file, offset, true, (char *)p->offset + at));
+    }
+    p->loaded = true;
     return KAS_OK;
 }
 
 kas_status kas_interpret_load(kas_interpreter *p, const kas_safetensors *file)
 {
-    const kas_net *net = p->options.net;
-    const size_t size = p->engine->size;
-    for (int i = 0; i < p->weights; i++) {
-        const kas_interpret_weight *w = &p->weight[i];
-        if (p->target[w->layer] < 0)
-            KAS_TRY(
-                load(p, file, w->layer, w->slot, w->size, NAN, (char *)p->value + w->at * size));
-    }
-    for (int i = 0; i < net->layers; i++) {
-        const size_t c = (size_t)net->layer[i].c, at = p->norm[i] * size;
-        if (!is_norm(&net->layer[i]))
-            continue;
-        KAS_TRY(load(p, file, i, 0, c, 1, (char *)p->factor + at));
-        KAS_TRY(load(p, file, i, 1, c, 0, (char *)p->offset + at));
-    }
-    p->loaded = true;
-    return KAS_OK;
+    kas_params params;
+    KAS_TRY(kas_params_build(p->options.net, NULL, &params));
+    const kas_status status = load_all(p, file, &params);
+    kas_params_free(&params);
+    return status;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -196,7 +208,9 @@ static void *give(placer *at, size_t numbers)
     return give_bytes(at, numbers * at->size);
 }
 
-size_t kas_interpret_conv_work(const kas_net *net, int i)
+/* The elements that a convolution of the network needs of kas_interpreter.work, half of it for
+ * gradients of weights. */
+static size_t conv_work(const kas_net *net, int i)
 {
     const kas_layer *l = &net->layer[i];
     const size_t in = (size_t)net->layer[l->inputs ? l->in[0] : 0].c;
@@ -219,7 +233,7 @@ static void give_kernels(kas_interpreter *p, placer *at)
     const kas_replacement *r = p->options.replacement;
     size_t scratch = 0, pooled = 0, work = 0;
     for (int i = 0; i < p->options.net->layers; i++) {
-        work = larger(work, kas_interpret_conv_work(p->options.net, i));
+        work = larger(work, conv_work(p->options.net, i));
         if (p->target[i] < 0)
             continue;
         const kas_steps *steps = &p->steps[p->target[i]];

@@ -98,7 +98,8 @@ kas_status kas_interpret_draw(kas_interpreter *pass, uint64_t seed, kas_interpre
                               kas_normals *normals);
 
 /* Gives the layers that no kernel replaces, and the norms, what a file of the same network has for
- * them; the others keep what they have. The pass must have no gradients. */
+ * them in the same shape. Other layers keep their weights, and other norms begin as in training. The
+ * pass must have no gradients. */
 kas_status kas_interpret_load(kas_interpreter *pass, const kas_safetensors *file);
 
 /* Copies the images [batch][c][h][w] (NULL: every value is 1), and runs all layers. */

@@ -4,15 +4,6 @@
 
 #include "host/net/builder.h"
 
-/* Returns the target at layer `layer` of `net`; -1 when there is none, or when it stays. */
-static int replaced_at(const kas_replacement *r, int layer)
-{
-    for (int t = 0; t < r->solution.targets; t++)
-        if (r->target[t].layer == layer && kas_replacement_kernel(r, t))
-            return t;
-    return -1;
-}
-
 /* Copies layer `i`, whose inputs get their new numbers; returns its own. */
 static int copy_layer(kas_builder *b, const kas_net *net, int i, const int *number, int *in)
 {
@@ -32,7 +23,7 @@ static kas_status copy_layers(const kas_net *net, const kas_replacement *r, int 
     kas_builder_start(&b, net->name, input->h, input->w, input->c, net->classes);
     number[0] = 0;
     for (int i = 1; i < net->layers; i++) {
-        const int t = replaced_at(r, i);
+        const int t = kas_replacement_at(r, i);
         if (t >= 0) {
             const int twin = copy_layer(&b, net, i, number, in);
             out->twin[twin] = true;

@@ -14,7 +14,10 @@ enum {
  * of L2 and 260 for the far one, and 479 for memory, on an H100; nearly the same on an A100. */
 static const double l2_share = 0.48;
 
-double kas_gpu_held(const kas_machine *m, double bytes)
+/* Returns the share of `bytes` that a launch finds in L2. What earlier launches wrote is there when
+ * it takes up to half of L2, and nothing is when it takes all of it: the two halves hold what their
+ * multiprocessors read, partly twice. */
+static double share_held(const kas_machine *m, double bytes)
 {
     const double left = m->outer_bytes - bytes, held = left < 0 ? 0 : left < bytes ? left : bytes;
     return bytes > 0 ? held / bytes : 1;
@@ -22,13 +25,13 @@ double kas_gpu_held(const kas_machine *m, double bytes)
 
 double kas_gpu_memory(const kas_machine *m, double bytes)
 {
-    const double held = kas_gpu_held(m, bytes);
+    const double held = share_held(m, bytes);
     return bytes * (held / m->outer_bandwidth + (1 - held) / m->memory_bandwidth);
 }
 
 double kas_gpu_latency(const kas_machine *m, double bytes)
 {
-    const double held = kas_gpu_held(m, bytes);
+    const double held = share_held(m, bytes);
     return m->read_latency * (1 - held + held * l2_share);
 }
 

@@ -11,10 +11,6 @@
 
 #include "host/predict/predict.h"
 
-/* Returns the share of `bytes` that a launch finds in L2. What earlier launches wrote is there when
- * it takes up to half of L2, and nothing is when it takes all of it: the two halves hold what their
- * multiprocessors read, partly twice. */
-double kas_gpu_held(const kas_machine *machine, double bytes);
 /* Returns the seconds of moving what a launch must, once. */
 double kas_gpu_memory(const kas_machine *machine, double bytes);
 /* Returns the seconds of a read that L1 does not hold, in a launch that moves `bytes`. */

@@ -86,12 +86,6 @@ static void generated(const kas_machine *m, const kas_sweep *pass, double part[K
 
 /* ---- libraries ------------------------------------------------------------------------------- */
 
-static double conv_flops(const kas_conv_desc *d)
-{
-    return (double)d->n * kas_conv_out_h(d) * kas_conv_out_w(d) * d->c_out * d->kernel_h *
-           d->kernel_w * (d->c_in / d->groups);
-}
-
 /* Returns the share of the cores for which a pass has tiles of its result. Libraries cut long sums
  * where there are few tiles. */
 static double filled(const kas_machine *m, const kas_conv_desc *d, kas_conv_pass pass)
@@ -158,7 +152,7 @@ static double efficiency(const kas_machine *m, const kas_conv_desc *d)
 static double conv_seconds(const kas_machine *m, const kas_conv_desc *d, kas_conv_pass pass)
 {
     const double share = filled(m, d, pass);
-    return m->gpu ? conv_flops(d) / (m->rate[computed_in(m, d)] * share * efficiency(m, d))
+    return m->gpu ? kas_conv_flops(d) / (m->rate[computed_in(m, d)] * share * efficiency(m, d))
                   : kas_cpu_conv_seconds(m, d, pass) / share;
 }
 
@@ -189,7 +183,8 @@ static double least_seconds(const kas_machine *m, const kas_conv_desc *d)
     double best = 1;
     for (int i = 0; i < KAS_CONV_CLASSES; i++)
         best = fmax(best, m->gpu && i != (int)class_of(m, d) ? 1 : m->efficiency[i]);
-    return (m->gpu ? conv_flops(d) : kas_cpu_conv_flops(d)) / (m->rate[computed_in(m, d)] * best);
+    return (m->gpu ? kas_conv_flops(d) : kas_cpu_conv_flops(d)) /
+           (m->rate[computed_in(m, d)] * best);
 }
 
 /* A launch finds nothing in a GPU's L1, which belongs to a multiprocessor. */

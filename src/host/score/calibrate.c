@@ -9,51 +9,16 @@
 
 /* ---- images ---------------------------------------------------------------------------------- */
 
-/* Converts bytes [batch][h][w][c] to floats [batch][c][h][w]. */
-static void normalise(const kas_dataset *d, int batch, const uint8_t *pixels, float *out)
-{
-    const size_t area = (size_t)d->h * d->w, c = d->c;
-    for (size_t n = 0; n < (size_t)batch; n++)
-        for (size_t p = 0; p < area; p++)
-            for (size_t k = 0; k < c; k++)
-                out[(n * c + k) * area + p] =
-                    ((float)pixels[(n * area + p) * c + k] / 255 - d->mean[k]) / d->std[k];
-}
-
-static kas_status read_batch(const kas_reader_options *options, const uint32_t *order, float *out)
-{
-    const kas_dataset *d = options->dataset;
-    const kas_pass pass = {.images = &d->train, .order = order, .count = options->batch};
-    kas_reader *reader = NULL;
-    kas_batch batch;
-    kas_status status = kas_reader_create(options, &reader);
-    if (status == KAS_OK)
-        status = kas_reader_begin(reader, &pass);
-    if (status == KAS_OK)
-        status = kas_reader_next(reader, &batch);
-    if (status == KAS_OK)
-        normalise(d, (int)options->batch, batch.pixels, out);
-    kas_reader_free(reader);
-    return status;
-}
-
 kas_status kas_calibration_images(const kas_dataset *d, const uint32_t *index, uint32_t count,
                                   int batch, float **out)
 {
-    enum { SLOTS = 2 };
-    const size_t n = (size_t)batch, image = (size_t)d->h * d->w * d->c;
-    kas_status status = KAS_OK;
-    *out = malloc(sizeof **out * n * image);
-    uint8_t *pixels = malloc(SLOTS * n * image);
-    uint16_t *labels = malloc(sizeof *labels * SLOTS * n);
+    const size_t n = (size_t)batch;
+    uint8_t *pixels = NULL;
+    uint16_t *labels = NULL;
     uint32_t *order = malloc(sizeof *order * n);
-    const kas_reader_options options = {.dataset = d,
-                                        .batch = (uint32_t)batch,
-                                        .slots = SLOTS,
-                                        .threads = 1,
-                                        .pixels = pixels,
-                                        .labels = labels};
-    if (!*out || !pixels || !labels || !order) {
+    kas_status status = KAS_OK;
+    *out = malloc(sizeof **out * n * d->h * d->w * d->c);
+    if (!*out || !order) {
         status = kas_fail(KAS_NO_MEMORY, "calibration: no memory for %d images", batch);
         goto done;
     }
@@ -61,7 +26,8 @@ kas_status kas_calibration_images(const kas_dataset *d, const uint32_t *index, u
         const uint32_t at = (uint32_t)(i * count / n);
         order[i] = index ? index[at] : at;
     }
-    status = read_batch(&options, order, *out);
+    KAS_TRY_GOTO(kas_read_images(d, order, (uint32_t)batch, &pixels, &labels), done);
+    kas_normalise_images(d, (uint32_t)batch, pixels, *out);
 done:
     if (status != KAS_OK) {
         free(*out);
@@ -164,15 +130,6 @@ static kas_status calibrate_output(kas_device *device, const kas_tensor *y, cons
 
 /* ---- the network ----------------------------------------------------------------------------- */
 
-/* Returns the replaced target at a layer; -1 when there is none. */
-static int target_at(const kas_replacement *r, int layer)
-{
-    for (int t = 0; t < r->solution.targets; t++)
-        if (r->target[t].layer == layer && kas_replacement_kernel(r, t))
-            return t;
-    return -1;
-}
-
 static kas_status walk(kas_device *device, kas_model *model, const kas_replacement *r, float *gain,
                        kas_calibration *out)
 {
@@ -180,7 +137,7 @@ static kas_status walk(kas_device *device, kas_model *model, const kas_replaceme
     for (int i = 0; go_on && i < kas_model_operations(model, KAS_TAPE_INFER); i++) {
         int layer;
         const kas_tensor y = kas_model_output_of(model, i, &layer);
-        const int t = target_at(r, layer);
+        const int t = kas_replacement_at(r, layer);
         KAS_TRY(kas_model_run_operation(model, i));
         if (t >= 0)
             KAS_TRY(calibrate_output(device, &y, &r->target[t], &gain[t], out, &go_on));

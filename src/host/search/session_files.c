@@ -10,6 +10,7 @@
 #include "host/model/pretrained.h"
 #include "host/model/safetensors.h"
 #include "host/predict/machine.h"
+#include "host/score/untrained/score.h"
 #include "host/search/ancestors.h"
 #include "host/strategy/from.h"
 #include "host/study/study_store.h"
@@ -206,17 +207,25 @@ kas_status kas_session_keep_machine(kas_session *s)
     return kas_session_open_forecast(s, &machine);
 }
 
+/* Returns whether a score that is still to be computed imitates the network of --init. */
+static bool imitates(const kas_search_options *o)
+{
+    const char *name = kas_score_get(KAS_SCORE_IMITATION)->name;
+    const size_t length = strlen(name);
+    return (o->ancestors && !*o->ancestry) || strncmp(o->legality, name, length) == 0 ||
+           strncmp(o->prefilter, name, length) == 0;
+}
+
+/* What was given is compared with the study's options later, and the study's copy with its digest. */
 kas_status kas_session_read_init(kas_session *s)
 {
-    const kas_search_options *o = &s->search;
     char path[KAS_STUDY_PATH];
-    if (!o->init[0] || kas_problem_init(&s->problem) ||
-        !(o->ancestors || o->legality[0] || o->prefilter[0]))
+    if (!s->search.init[0] || kas_problem_init(&s->problem) || !imitates(&s->search))
         return KAS_OK;
-    KAS_TRY(kas_study_path(s->study, KAS_STUDY_INIT, path));
-    if (!kas_file_exists(path) && s->init)
+    if (s->init)
         return kas_problem_read_init(&s->problem, s->init);
-    KAS_TRY(check_kept(path, KAS_WEIGHTS_LIMIT, o->init, "weights", "--init"));
+    KAS_TRY(kas_study_path(s->study, KAS_STUDY_INIT, path));
+    KAS_TRY(check_kept(path, KAS_WEIGHTS_LIMIT, s->search.init, "weights", "--init"));
     return kas_problem_read_init(&s->problem, path);
 }
 

@@ -89,10 +89,6 @@ int kas_node_integers(const kas_kernel *kernel, int i, kas_dim out[KAS_MAX_DIMS 
 /* Returns the nodes whose shapes depend on the variable, as bits. */
 uint64_t kas_kernel_nodes_of(const kas_kernel *kernel, int var);
 
-/* Computes two products of channel dims of an FC's input: of the dims that it keeps apart (the
- * group dims, if `grouped`), and of the dims that it contracts. */
-kas_status kas_contracted_dims(const kas_kernel *kernel, int i, kas_dim *groups, kas_dim *fan_in);
-
 /* The shape rules of the primitives (kas_primitive.infer). */
 kas_status kas_infer_input(kas_kernel *kernel, int i);
 kas_status kas_infer_group(kas_kernel *kernel, int i);

@@ -8,7 +8,7 @@
  * scores them, and keeps the distribution of FLOPs with which they were drawn.
  *
  * The best by several scores is the one with the best ranks among the members of its bucket
- * (score/untrained/rank.h). */
+ * (core/rank.h). */
 #ifndef KAS_STRATEGY_BUCKETS_H
 #define KAS_STRATEGY_BUCKETS_H
 

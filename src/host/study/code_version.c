@@ -11,6 +11,7 @@
 #include "host/model/params.h"
 #include "host/model/tape.h"
 #include "host/net/targets.h"
+#include "host/space/evolve/evolve.h"
 #include "host/space/file/assignment.h"
 #include "host/train/schedule.h"
 #include "jit/programs.h"
@@ -285,7 +286,8 @@ kas_status kas_code_version(char out[KAS_CODE_VERSION_SIZE])
     char hex[65];
     kas_buf text = {0};
     kas_status status = KAS_OK;
-    kas_buf_printf(&text, "kas-gpu code, host %d\n", KAS_HOST_ARITHMETIC);
+    kas_buf_printf(&text, "kas-gpu code, host %d, children %d\n", KAS_HOST_ARITHMETIC,
+                   KAS_CHILDREN_VERSION);
     add_device_code(&text);
     KAS_TRY_GOTO(add_programs(&text), out);
     KAS_TRY_GOTO(add_run(&text), out);

@@ -230,6 +230,15 @@ kas_range kas_ix_range(const kas_ir *ir, kas_ix a);
 kas_range kas_ix_sum_range(const kas_ir *ir, const kas_ix_sum *s);
 const kas_ix_sum *kas_ix_get(const kas_ir *ir, kas_ix a);
 const kas_atom *kas_atom_get(const kas_ir *ir, int64_t atom);
+/* Returns the value of an atom, no variable, where `of` is the value of its expression. */
+static inline int64_t kas_atom_at(const kas_atom *atom, int64_t of)
+{
+    return atom->kind == KAS_ATOM_DIV   ? of / atom->a
+           : atom->kind == KAS_ATOM_MOD ? of % atom->a
+           : of < atom->a               ? atom->a
+           : of > atom->b               ? atom->b
+                                        : of;
+}
 /* Return the handle of a sum (terms in order of their atoms) and of a single atom; for
  * ix.c and ix_div.c. */
 kas_ix kas_ix_put(kas_ir *ir, const kas_ix_sum *s);

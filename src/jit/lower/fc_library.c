@@ -281,7 +281,7 @@ void kas_fc_library_gradient(kas_lower *l, int node)
     const int dx = conv_tensor(l, node, &in, d.x_pitch, KAS_CONV_BACKWARD_DATA, &d, dy, fc->filter);
     kas_lower_vars(l, base, idx);
     int q = ir->tensor[l->tensor[base]].var[KAS_DIM_Q];
-    const bool widened = in.size[KAS_DIM_Q] != ir->tensor[l->tensor[base]].size[KAS_DIM_Q];
+    const bool widened = in.size[KAS_DIM_Q] != kas_lower_q(l, base);
     if (widened)
         q = kas_ir_var(ir, in.size[KAS_DIM_Q]);
     idx[KAS_DIM_Q] = kas_ix_var(ir, q);

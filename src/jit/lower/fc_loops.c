@@ -28,13 +28,6 @@ static int64_t result_of(const kas_conv_desc *d)
     return d->c_out / d->groups;
 }
 
-/* Returns whether each channel is a group. Then lanes lie along the groups, terms are products of two
- * runs, and sums are short: windows are read where they are, and weights with their taps first. */
-static bool is_depthwise(const kas_conv_desc *d)
-{
-    return d->c_in == d->groups && d->c_out == d->groups;
-}
-
 static kas_ex read_tensor(kas_lower *l, int tensor, int64_t channels, const place *at)
 {
     kas_ir *ir = l->ir;
@@ -95,7 +88,9 @@ static source source_of(kas_lower *l, const kas_conv_desc *d, int tensor, int64_
         ir->tensor[tensor].operand = true;
         return own;
     }
-    if (is_depthwise(d))
+    /* Of depthwise convolutions lanes lie along the groups, terms are products of two runs, and sums are
+     * short: windows are read where they are, and weights with their taps first. */
+    if (kas_conv_is_depthwise(d))
         return own;
     const source s = {make_pixels(l, size, 0, &at), true, channels, {0}};
     const kas_ex e = read_inside(l, d, &own, at);
@@ -199,13 +194,13 @@ static int sum_of_windows(kas_lower *l, const kas_conv_desc *d, bool data, int f
     const kas_ix forward[5] = {at.group, ix[0], ix[1], ix[2], lane};
     const kas_ix backward[4] = {output_of(l, d, at.group, ix[0]), back[0], back[1], lane};
     const kas_ix taps[3] = {data ? back[0] : ix[1], data ? back[1] : ix[2], at.group};
-    const kas_ex weight = is_depthwise(d) ? kas_ex_read(ir, taps_first(l, d, filter), taps)
-                          : data          ? read_weights(l, d, filter, backward)
-                                          : kas_ex_read(ir, outputs_last(l, d, filter), forward);
+    const kas_ex weight = kas_conv_is_depthwise(d) ? kas_ex_read(ir, taps_first(l, d, filter), taps)
+                          : data                   ? read_weights(l, d, filter, backward)
+                                 : kas_ex_read(ir, outputs_last(l, d, filter), forward);
     const kas_ex e = kas_ex_binary(ir, KAS_FN_MUL, read_source(l, d, &s, &at), weight);
     const kas_ex total = sum(l, 3, var, e);
     ir->tensor[result].def = total;
-    ir->tensor[result].alone = ir->cpu && !is_depthwise(d);
+    ir->tensor[result].alone = ir->cpu && !kas_conv_is_depthwise(d);
     return result;
 }
 
@@ -228,7 +223,8 @@ static kas_ex sum_of_pixels(kas_lower *l, const kas_conv_desc *d, int x, int dy,
     ir->tensor[dy].operand = true;
     const kas_ex e =
         kas_ex_binary(ir, KAS_FN_MUL, read_source(l, d, &t, &of), read_source(l, d, &s, &read));
-    return ir->cpu && !is_depthwise(d) ? sum(l, 3, var, e) : kas_lower_sum(l, rank, own, 3, var, e);
+    return ir->cpu && !kas_conv_is_depthwise(d) ? sum(l, 3, var, e)
+                                                : kas_lower_sum(l, rank, own, 3, var, e);
 }
 
 /* Returns the gradient of the weights, with the dims of `side`, in the library's order. */
@@ -244,7 +240,7 @@ static int weight_gradient(kas_lower *l, const kas_fc_side *side, const kas_conv
         own[i] = kas_ix_var(ir, ir->tensor[dw].var[i]);
     kas_ix_unflatten(ir, kas_ix_flatten(ir, side->rank, side->size, own), 4, size, at);
     kas_ex e;
-    if (is_depthwise(d)) {
+    if (kas_conv_is_depthwise(d)) {
         const int first = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, 3, first_size, 0);
         const int *var = ir->tensor[first].var;
         const kas_ix of[4] = {kas_ix_var(ir, var[2]), kas_ix_var(ir, var[0]),

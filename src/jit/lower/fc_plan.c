@@ -466,7 +466,7 @@ kas_status kas_fc_plan(kas_lower *l, int node)
         sort_dims(l, node, true);
     }
     /* One weight stride must serve for the instance, hence parts_in 1. */
-    const int64_t q = l->ir->tensor[l->tensor[fc->base]].size[KAS_DIM_Q];
+    const int64_t q = kas_lower_q(l, fc->base);
     fc->share = fc->library && q == 1 && l->target->parts_in == 1 && l->target->parts_out > 1;
     return KAS_OK;
 }

@@ -72,21 +72,16 @@ void kas_lower_contribute(kas_lower *l, int node, kas_ex e)
     l->gradient[node] = kas_ex_read(l->ir, sum, idx);
 }
 
-static int64_t q_size(const kas_lower *l, int node)
-{
-    return l->ir->tensor[l->tensor[node]].size[KAS_DIM_Q];
-}
-
 int kas_lower_q_var(kas_lower *l, int from, int to)
 {
-    if (q_size(l, to) == q_size(l, from))
+    if (kas_lower_q(l, to) == kas_lower_q(l, from))
         return l->ir->tensor[l->tensor[to]].var[KAS_DIM_Q];
-    return kas_ir_var(l->ir, q_size(l, from));
+    return kas_ir_var(l->ir, kas_lower_q(l, from));
 }
 
 kas_ex kas_lower_sum_q(kas_lower *l, int from, int to, int q_var, kas_ex e)
 {
-    if (q_size(l, to) == q_size(l, from))
+    if (kas_lower_q(l, to) == kas_lower_q(l, from))
         return e;
     return kas_ex_reduce(l->ir, KAS_FN_REDUCE_SUM, q_var, e);
 }

@@ -130,6 +130,11 @@ int kas_lower_result(kas_lower *l, int node, int64_t q);
 /* Lays out a tensor of `operand`'s windows, whose taps are its last dims: on the CPU device taps lie
  * in front of the channels in memory, which then are side by side (kas_ir_put_ahead). */
 void kas_lower_lay_windows(kas_lower *l, int operand, int windows);
+/* Returns how many instances the tensor of a node has. */
+static inline int64_t kas_lower_q(const kas_lower *l, int node)
+{
+    return l->ir->tensor[l->tensor[node]].size[KAS_DIM_Q];
+}
 kas_ex kas_lower_read(kas_lower *l, int node, const kas_ix *idx);
 /* Makes the sum of the contributions to a node's gradient its gradient_tensor. */
 void kas_lower_sum_gradient(kas_lower *l, int node);

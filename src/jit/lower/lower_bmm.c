@@ -27,12 +27,8 @@ static kas_matrix matrix_of(const kas_lower *l, int node, int dims, int batch, i
                         .transposed = t};
 }
 
-static int64_t q_of(const kas_lower *l, int node)
-{
-    return l->ir->tensor[l->tensor[node]].size[KAS_DIM_Q];
-}
-
-kas_lowered_bmm kas_bmm_of(kas_lower *l, int node)
+/* Describes the product of a node. */
+static kas_lowered_bmm product_of(kas_lower *l, int node)
 {
     const kas_node *n = &l->kernel->node[node];
     const int lhs = n->in[0], rhs = n->in[1];
@@ -47,7 +43,7 @@ kas_lowered_bmm kas_bmm_of(kas_lower *l, int node)
     b.rhs = matrix_of(l, rhs, rhs, p.batch, p.cut[1], n->transpose & KAS_TRANSPOSE_RHS);
     b.value = matrix_of(l, n->softmax ? KAS_WITHIN + node : node, node, p.batch,
                         p.batch + kas_product_kept(l->kernel, node, &p), false);
-    b.q = q_of(l, lhs) > q_of(l, rhs) ? q_of(l, lhs) : q_of(l, rhs);
+    b.q = kas_lower_q(l, lhs) > kas_lower_q(l, rhs) ? kas_lower_q(l, lhs) : kas_lower_q(l, rhs);
     b.m = elements(l, &b.value, b.value.batch, b.value.cut);
     b.n = elements(l, &b.value, b.value.cut, b.value.rank);
     b.k = b.lhs.transposed ? elements(l, &b.lhs, b.lhs.batch, b.lhs.cut)
@@ -122,7 +118,7 @@ static bool library_pays(const kas_lowered_bmm *b)
            b->batch_elements <= LIBRARY_CHANNELS / widest;
 }
 
-static kas_ex scaled(kas_lower *l, const kas_lowered_bmm *b, kas_ex e)
+kas_ex kas_bmm_scaled(kas_lower *l, const kas_lowered_bmm *b, kas_ex e)
 {
     return kas_ex_binary(l->ir, KAS_FN_MUL, kas_ex_const(l->ir, b->scale), e);
 }
@@ -146,7 +142,7 @@ static void loops(kas_lower *l, const kas_lowered_bmm *b)
     const kas_ex product = kas_ex_binary(l->ir, KAS_FN_MUL, kas_lower_read(l, b->lhs.node, lhs),
                                          kas_lower_read(l, b->rhs.node, rhs));
     const kas_ex sum = kas_lower_sum(l, t.rank, t.var, 1, &k, product);
-    l->ir->tensor[l->tensor[b->value.node]].def = scaled(l, b, sum);
+    l->ir->tensor[l->tensor[b->value.node]].def = kas_bmm_scaled(l, b, sum);
 }
 
 /* dlhs[m][k] = scale * sum over n of dvalue[m][n] * rhs[k][n]; drhs[k][n] likewise over m. */
@@ -168,7 +164,8 @@ static void loops_gradient(kas_lower *l, const kas_lowered_bmm *b, bool of_lhs)
     kas_ex e = kas_ex_binary(l->ir, KAS_FN_MUL, kas_lower_read_gradient(l, b->value.node, value),
                              kas_lower_read(l, other->node, partner));
     e = kas_lower_sum_q(l, b->value.node, to->node, q, e);
-    kas_lower_contribute(l, to->node, scaled(l, b, kas_lower_sum(l, t.rank, t.var, 1, &v, e)));
+    kas_lower_contribute(l, to->node,
+                         kas_bmm_scaled(l, b, kas_lower_sum(l, t.rank, t.var, 1, &v, e)));
 }
 
 /* Returns the span of the softmax, which runs along the columns of the value. */
@@ -179,7 +176,7 @@ static kas_span columns(const kas_lowered_bmm *b, int node)
 
 void kas_lower_bmm(kas_lower *l, int node)
 {
-    const kas_lowered_bmm b = kas_bmm_of(l, node);
+    const kas_lowered_bmm b = product_of(l, node);
     if (l->ir->status != KAS_OK)
         return;
     l->tensor[b.value.node] = kas_lower_result(l, node, b.q);
@@ -195,7 +192,7 @@ void kas_lower_bmm(kas_lower *l, int node)
 
 void kas_lower_bmm_gradient(kas_lower *l, int node)
 {
-    const kas_lowered_bmm b = kas_bmm_of(l, node);
+    const kas_lowered_bmm b = product_of(l, node);
     if (b.value.node != node) {
         const kas_span span = columns(&b, node);
         kas_lower_softmax_gradient_of(l, &span);

@@ -31,14 +31,14 @@ typedef struct kas_batch_index {
     kas_ix at[KAS_IR_RANK];
 } kas_batch_index;
 
-/* Describes the product of a node. */
-kas_lowered_bmm kas_bmm_of(kas_lower *l, int node);
 /* Convert an index of a matrix's tensor to its batch and two flat indices, in the order of the
  * product; and back. */
 void kas_bmm_split(kas_lower *l, const kas_matrix *m, const kas_ix *idx, kas_batch_index *batch,
                    kas_ix *first, kas_ix *second);
 void kas_bmm_join(kas_lower *l, const kas_matrix *m, const kas_batch_index *batch, kas_ix first,
                   kas_ix second, kas_ix *idx);
+/* Returns e times the product's scale. */
+kas_ex kas_bmm_scaled(kas_lower *l, const kas_lowered_bmm *b, kas_ex e);
 
 /* The product by a library: its value, and its contributions to gradients. */
 void kas_bmm_library(kas_lower *l, const kas_lowered_bmm *b, int node);

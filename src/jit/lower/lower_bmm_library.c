@@ -116,11 +116,6 @@ static int pack_rhs(kas_lower *l, const kas_lowered_bmm *b)
     return w;
 }
 
-static kas_ex scaled(kas_lower *l, const kas_lowered_bmm *b, kas_ex e)
-{
-    return kas_ex_binary(l->ir, KAS_FN_MUL, kas_ex_const(l->ir, b->scale), e);
-}
-
 void kas_bmm_library(kas_lower *l, const kas_lowered_bmm *b, int node)
 {
     kas_ix idx[KAS_IR_RANK], at[KAS_IR_RANK], m, n;
@@ -131,7 +126,7 @@ void kas_bmm_library(kas_lower *l, const kas_lowered_bmm *b, int node)
     kas_lower_vars(l, b->value.node, idx);
     kas_bmm_split(l, &b->value, idx, &batch, &m, &n);
     pixel_index(b, &batch, m, n, at);
-    const kas_ex e = scaled(l, b, kas_ex_read(l->ir, y, at));
+    const kas_ex e = kas_bmm_scaled(l, b, kas_ex_read(l->ir, y, at));
     l->ir->tensor[l->tensor[b->value.node]].def = e;
 }
 
@@ -141,7 +136,7 @@ static int pack_gradient(kas_lower *l, const kas_lowered_bmm *b)
     const int dy = pixels(l, b, KAS_TENSOR_DEF, b->n);
     const kas_batch_index batch = batch_vars(l, b, dy, 3);
     kas_bmm_join(l, &b->value, &batch, var_of(l, dy, 2), var_of(l, dy, 3 + b->batches), idx);
-    const kas_ex e = scaled(l, b, kas_lower_read_gradient(l, b->value.node, idx));
+    const kas_ex e = kas_bmm_scaled(l, b, kas_lower_read_gradient(l, b->value.node, idx));
     l->ir->tensor[dy].def = e;
     l->ir->tensor[dy].operand = true;
     return dy;

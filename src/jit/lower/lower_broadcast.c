@@ -85,8 +85,8 @@ static kas_fn broadcast_fn(const kas_lower *l, int node)
 void kas_lower_broadcast(kas_lower *l, int node)
 {
     const kas_node *n = &l->kernel->node[node];
-    const int64_t q0 = l->ir->tensor[l->tensor[n->in[0]]].size[KAS_DIM_Q];
-    const int64_t q1 = l->ir->tensor[l->tensor[n->in[1]]].size[KAS_DIM_Q];
+    const int64_t q0 = kas_lower_q(l, n->in[0]);
+    const int64_t q1 = kas_lower_q(l, n->in[1]);
     const int tensor = kas_lower_result(l, node, q0 > q1 ? q0 : q1);
     kas_ix idx[KAS_IR_RANK], lhs_idx[KAS_IR_RANK];
     kas_lower_vars(l, node, idx);

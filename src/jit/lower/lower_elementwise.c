@@ -61,8 +61,7 @@ static kas_ex apply(kas_ir *ir, kas_op op, kas_ex x)
 void kas_lower_elementwise(kas_lower *l, int node)
 {
     const kas_node *n = &l->kernel->node[node];
-    const int tensor =
-        kas_lower_result(l, node, l->ir->tensor[l->tensor[n->in[0]]].size[KAS_DIM_Q]);
+    const int tensor = kas_lower_result(l, node, kas_lower_q(l, n->in[0]));
     kas_ix idx[KAS_IR_RANK];
     kas_lower_vars(l, node, idx);
     l->ir->tensor[tensor].def = apply(l->ir, (kas_op)n->op, kas_lower_read(l, n->in[0], idx));

@@ -172,7 +172,7 @@ void kas_lower_fold(kas_lower *l, int node)
 {
     kas_ir *ir = l->ir;
     const kas_node *n = &l->kernel->node[node];
-    const int64_t q = ir->tensor[l->tensor[n->in[0]]].size[KAS_DIM_Q];
+    const int64_t q = kas_lower_q(l, n->in[0]);
     const bool max = n->op == KAS_OP_FOLD_MAX;
     const int64_t chunk = max ? chunk_of(l, node, q) : 0;
     int tensor = kas_lower_result(l, node, q);

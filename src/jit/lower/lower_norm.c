@@ -59,7 +59,7 @@ void kas_lower_norm(kas_lower *l, int node)
     kas_ir *ir = l->ir;
     const int in = l->kernel->node[node].in[0];
     const int mean = lower_mean(l, node), inverse = lower_inverse(l, node, mean);
-    const int tensor = kas_lower_result(l, node, ir->tensor[l->tensor[in]].size[KAS_DIM_Q]);
+    const int tensor = kas_lower_result(l, node, kas_lower_q(l, in));
     kas_ix idx[KAS_IR_RANK];
     l->aux[node] = inverse;
     kas_lower_vars(l, node, idx);

@@ -193,7 +193,7 @@ void kas_lower_pool(kas_lower *l, int node)
 {
     kas_ir *ir = l->ir;
     const kas_node *n = &l->kernel->node[node];
-    const int64_t q = ir->tensor[l->tensor[n->in[0]]].size[KAS_DIM_Q];
+    const int64_t q = kas_lower_q(l, n->in[0]);
     const bool max = n->op == KAS_OP_POOL_MAX;
     const kas_fn fn = max ? KAS_FN_REDUCE_MAX : KAS_FN_REDUCE_SUM;
     const pool_window w = window_of(l, node);

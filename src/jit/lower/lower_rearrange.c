@@ -166,7 +166,7 @@ void kas_lower_rearrange(kas_lower *l, int node)
 {
     const kas_node *n = &l->kernel->node[node];
     const int operand = n->op == KAS_OP_UNFOLD ? kas_lower_window_input(l, node) : n->in[0];
-    const int tensor = kas_lower_result(l, node, l->ir->tensor[l->tensor[operand]].size[KAS_DIM_Q]);
+    const int tensor = kas_lower_result(l, node, kas_lower_q(l, operand));
     kas_ix idx[KAS_IR_RANK], in_idx[KAS_IR_RANK];
     kas_lower_vars(l, node, idx);
     kas_ex e;

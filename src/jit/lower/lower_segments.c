@@ -26,8 +26,7 @@ static int64_t slice_begin(const kas_lower *l, int node)
 void kas_lower_slice(kas_lower *l, int node)
 {
     const kas_node *n = &l->kernel->node[node];
-    const int tensor =
-        kas_lower_result(l, node, l->ir->tensor[l->tensor[n->in[0]]].size[KAS_DIM_Q]);
+    const int tensor = kas_lower_result(l, node, kas_lower_q(l, n->in[0]));
     kas_ix idx[KAS_IR_RANK];
     kas_lower_vars(l, node, idx);
     leave_segment(l->ir, idx, kas_lower_dim(l, node, n->dim), slice_begin(l, node));
@@ -54,7 +53,7 @@ void kas_lower_concat(kas_lower *l, int node)
     const kas_node *n = &l->kernel->node[node];
     int64_t q = 1, begin = 0;
     for (int k = 0; k < n->inputs; k++) {
-        const int64_t own = ir->tensor[l->tensor[n->in[k]]].size[KAS_DIM_Q];
+        const int64_t own = kas_lower_q(l, n->in[k]);
         q = own > q ? own : q;
     }
     const int tensor = kas_lower_result(l, node, q), dim = kas_lower_dim(l, node, n->dim);

@@ -35,7 +35,7 @@ void kas_lower_softmax_of(kas_lower *l, const kas_span *span)
 {
     kas_ir *ir = l->ir;
     const int max = lower_max(l, span), sum = lower_inverse_sum(l, span, max);
-    const int64_t q = ir->tensor[l->tensor[span->operand]].size[KAS_DIM_Q];
+    const int64_t q = kas_lower_q(l, span->operand);
     const int tensor = kas_lower_result(l, span->node, q);
     kas_ix idx[KAS_IR_RANK];
     kas_lower_vars(l, span->node, idx);

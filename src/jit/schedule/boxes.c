@@ -190,12 +190,7 @@ static int64_t atom_at(const boxing *b, int64_t handle, int64_t lane, int64_t ro
     const kas_atom *atom = kas_atom_get(b->ir, handle);
     if (atom->kind == KAS_ATOM_VAR)
         return atom->of == b->nest->lane ? lane : atom->of == b->nest->rows ? row : 0;
-    const int64_t x = value_at(b, atom->of, lane, row);
-    return atom->kind == KAS_ATOM_DIV   ? x / atom->a
-           : atom->kind == KAS_ATOM_MOD ? x % atom->a
-           : x < atom->a                ? atom->a
-           : x > atom->b                ? atom->b
-                                        : x;
+    return kas_atom_at(atom, value_at(b, atom->of, lane, row));
 }
 
 static int64_t value_at(const boxing *b, kas_ix ix, int64_t lane, int64_t row)

@@ -50,18 +50,6 @@ typedef struct price {
 
 /* ---- one access ------------------------------------------------------------------------------ */
 
-static int64_t apply(const kas_atom *atom, int64_t x)
-{
-    switch (atom->kind) {
-    case KAS_ATOM_DIV:
-        return x / atom->a;
-    case KAS_ATOM_MOD:
-        return x % atom->a;
-    default:
-        return x < atom->a ? atom->a : x > atom->b ? atom->b : x;
-    }
-}
-
 /* Computes the values of a sum at several lanes. Returns false where they are all the same: then
  * only the first is set. */
 static bool find_values(const kas_ir *ir, const kas_ix_sum *s, int lane, int64_t first, int count,
@@ -84,9 +72,9 @@ static bool find_values(const kas_ir *ir, const kas_ix_sum *s, int lane, int64_t
                 out[l] += coeff * (first + l);
         else if (moves)
             for (int l = 0; l < count; l++)
-                out[l] += coeff * apply(atom, inner[l]);
+                out[l] += coeff * kas_atom_at(atom, inner[l]);
         else
-            same += coeff * apply(atom, inner[0]);
+            same += coeff * kas_atom_at(atom, inner[0]);
     }
     if (!varies)
         *out = same;

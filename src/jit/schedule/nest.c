@@ -177,14 +177,6 @@ static kas_status find_divisions(const kas_ir *ir, const kas_nest *nest, divisio
     return kas_ex_visit(ir, nest->value, see_argmax, out);
 }
 
-static int loop_place(const kas_nest *nest, int var)
-{
-    for (int i = 0; i < nest->loops; i++)
-        if (nest->loop[i] == var)
-            return i;
-    return -1;
-}
-
 /* Substitutes `s` in everything that the kernel writes beside its tensor. */
 static void subst_outputs(kas_ir *ir, kas_nest *nest, const kas_subst *s)
 {
@@ -216,7 +208,7 @@ static bool replace(kas_nest *nest, kas_step step, int a, int b, const int *made
  * are split alike, so that they stay the same expressions. */
 bool kas_nest_split_loop(kas_ir *ir, const kas_nest *from, int var, int64_t inner, kas_nest *to)
 {
-    const int at = loop_place(from, var);
+    const int at = kas_nest_place_in(from, var);
     const int made[2] = {kas_ir_var(ir, ir->var_size[var] / inner), kas_ir_var(ir, inner)};
     const int high = made[0], low = made[1];
     *to = *from;

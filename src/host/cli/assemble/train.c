@@ -6,12 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "host/assemble/fbnet.h"
 #include "host/cli/assemble/assemble.h"
 #include "host/cli/interrupt.h"
-#include "host/core/clock.h"
+#include "host/cli/progress.h"
 #include "host/core/file/files.h"
 #include "host/core/log.h"
 #include "host/train/imitate.h"
@@ -150,15 +149,9 @@ typedef struct progress {
 static kas_verdict on_progress(void *context, uint64_t step, uint64_t steps, double value)
 {
     const progress *p = context;
-    const bool terminal = isatty(STDERR_FILENO);
-    const double time = kas_monotonic();
-    if (!p->a->common.quiet && time - p->a->reported >= (terminal ? 0.2 : 60)) {
-        p->a->reported = time;
-        fprintf(stderr, "%s%s: step %" PRIu64 " of %" PRIu64 ", %.4g%s%s",
-                terminal ? "\r\033[K" : "", p->what, step, steps, p->scale * value, p->unit,
-                terminal ? "" : "\n");
-        fflush(stderr);
-    }
+    kas_progress_show(p->a->common.quiet, 0.2, &p->a->reported,
+                      "%s: step %" PRIu64 " of %" PRIu64 ", %.4g%s", p->what, step, steps,
+                      p->scale * value, p->unit);
     return kas_interrupted() ? KAS_STOP : KAS_CONTINUE;
 }
 
@@ -168,8 +161,7 @@ static kas_status run_imitation(kas_assemble *a, kas_imitate_options *options, d
     const int targets = a->choices.targets;
     kas_interrupt_watch();
     kas_status status = kas_imitate(a->device, options, &result);
-    if (!a->common.quiet && isatty(STDERR_FILENO))
-        fputs("\r\033[K", stderr);
+    kas_progress_wipe(a->common.quiet);
     for (int t = 0; t < targets && status == KAS_OK && missed; t++) {
         missed[t] = NAN;
         for (int i = 0; i < result.targets; i++)
@@ -282,8 +274,7 @@ kas_status kas_assemble_fbnet(kas_assemble *a)
     t->train_index = index;
     if (status == KAS_OK)
         status = kas_fbnet(a->device, &options, theta);
-    if (!a->common.quiet && isatty(STDERR_FILENO))
-        fputs("\r\033[K", stderr);
+    kas_progress_wipe(a->common.quiet);
     if (status == KAS_OK)
         take_probabilities(a, theta);
     free(theta);

@@ -3,13 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "host/cli/cli.h"
 #include "host/cli/interrupt.h"
 #include "host/cli/net_options.h"
+#include "host/cli/progress.h"
 #include "host/cli/recipe_options.h"
-#include "host/core/clock.h"
 #include "host/core/file/files.h"
 #include "host/core/file/target.h"
 #include "host/model/model.h"
@@ -93,23 +92,9 @@ static const char doc[] =
 static kas_verdict on_progress(void *context, uint64_t step, uint64_t steps, double missed)
 {
     imitate_cli *o = context;
-    const bool terminal = isatty(STDERR_FILENO);
-    const double time = kas_monotonic();
-    if (!o->common.quiet && time - o->reported >= (terminal ? 0.2 : 60)) {
-        o->reported = time;
-        fprintf(stderr,
-                terminal ? "\r\033[Kstep %" PRIu64 " of %" PRIu64 ", %.1f%% missed"
-                         : "step %" PRIu64 " of %" PRIu64 ", %.1f%% missed\n",
-                step, steps, 100 * missed);
-        fflush(stderr);
-    }
+    kas_progress_show(o->common.quiet, 0.2, &o->reported,
+                      "step %" PRIu64 " of %" PRIu64 ", %.1f%% missed", step, steps, 100 * missed);
     return kas_interrupted() ? KAS_STOP : KAS_CONTINUE;
-}
-
-static void wipe_progress(const imitate_cli *o)
-{
-    if (!o->common.quiet && isatty(STDERR_FILENO))
-        fputs("\r\033[K", stderr);
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -145,7 +130,7 @@ static kas_status imitate_on(kas_device *device, const imitate_cli *o,
     kas_imitate_result result;
     kas_interrupt_watch();
     const kas_status status = kas_imitate(device, options, &result);
-    wipe_progress(o);
+    kas_progress_wipe(o->common.quiet);
     if (status == KAS_OK)
         (o->common.json ? print_json : print_text)(&result);
     kas_imitate_result_free(&result);

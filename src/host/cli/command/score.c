@@ -337,6 +337,7 @@ static kas_status print_line(const session *s, const subject *from)
     kas_line_text(&line, "net", s->net->name);
     kas_line_int(&line, "batch", s->o->batch);
     kas_line_int(&line, "initialisations", s->o->draws);
+    kas_line_text(&line, "init", s->o->init);
     kas_line_int(&line, "seed", (int64_t)s->o->seed);
     kas_line_json(&line, "scores", kas_buf_text(&numbers));
     kas_line_json(&line, "states", kas_buf_text(&states));
@@ -511,9 +512,9 @@ static kas_status run_session(session *s)
                                  .seed = s->o->seed,
                                  .predictor = s->predictor};
     memcpy(s->setup.asked, s->o->asked, sizeof s->setup.asked);
-    KAS_TRY(open_trained(s));
     KAS_TRY(open_minibatches(s));
     KAS_TRY(kas_score_check(&s->setup));
+    KAS_TRY(open_trained(s));
     KAS_TRY(find_subjects(s));
     KAS_TRY(kas_score_each(s->o->common.threads, s->subjects, score_one, s));
     drop_left_out(s);

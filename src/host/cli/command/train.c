@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "host/cli/cli.h"
 #include "host/cli/interrupt.h"
 #include "host/cli/net_options.h"
+#include "host/cli/progress.h"
 #include "host/cli/ranks/slurm.h"
 #include "host/cli/recipe_options.h"
 #include "host/core/clock.h"
@@ -190,16 +190,8 @@ static const char doc[] =
 static kas_verdict on_progress(void *context, uint64_t step, uint64_t steps, double loss)
 {
     train_cli *o = context;
-    bool terminal = isatty(STDERR_FILENO);
-    double time = kas_monotonic();
-    if (!o->common.quiet && o->ranks.rank == 0 && time - o->reported >= (terminal ? 0.2 : 60)) {
-        o->reported = time;
-        fprintf(stderr,
-                terminal ? "\r\033[Kstep %" PRIu64 " of %" PRIu64 ", loss %.4f"
-                         : "step %" PRIu64 " of %" PRIu64 ", loss %.4f\n",
-                step, steps, loss);
-        fflush(stderr);
-    }
+    kas_progress_show(o->common.quiet || o->ranks.rank > 0, 0.2, &o->reported,
+                      "step %" PRIu64 " of %" PRIu64 ", loss %.4f", step, steps, loss);
     return kas_interrupted() ? KAS_STOP : KAS_CONTINUE;
 }
 
@@ -220,12 +212,6 @@ static void put_line(kas_buf *line)
     kas_print_flush();
 }
 
-static void wipe_progress(const train_cli *o)
-{
-    if (!o->common.quiet && isatty(STDERR_FILENO))
-        fputs("\r\033[K", stderr);
-}
-
 /* Prints the validation figures. It prints nothing for an epoch that was not evaluated; the test
  * set is evaluated only after the last one. */
 static void print_held_out(const train_cli *o, const kas_epoch *e)
@@ -244,7 +230,7 @@ static kas_verdict on_epoch(void *context, const kas_epoch *e)
     train_cli *o = context;
     if (o->ranks.rank > 0)
         return kas_interrupted() ? KAS_STOP : KAS_CONTINUE;
-    wipe_progress(o);
+    kas_progress_wipe(o->common.quiet);
     if (o->common.json) {
         kas_buf line = {0};
         kas_buf_printf(&line, "{\"schema_version\":1,\"event\":\"epoch\",\"epoch\":%d", e->epoch);
@@ -357,7 +343,7 @@ static kas_status train_on(kas_device *device, const train_cli *o, kas_train_opt
     KAS_TRY(kas_cli_ranks_join(&o->ranks, device, &options->group));
     kas_status status = kas_train(device, options, &result);
     kas_group_close(options->group);
-    wipe_progress(o);
+    kas_progress_wipe(o->common.quiet);
     if (status == KAS_OK)
         status = finish(o, &result);
     kas_train_result_free(&result);

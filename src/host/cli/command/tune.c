@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "host/cli/net_options.h"
+#include "host/cli/progress.h"
 #include "host/core/clock.h"
 #include "host/core/file/files.h"
 #include "host/core/file/target.h"
@@ -100,23 +100,10 @@ static const char doc[] =
 
 /* ---- progress -------------------------------------------------------------------------------- */
 
-/* On a terminal a line that is overwritten, elsewhere a line a minute. */
 static void on_progress(void *context, const char *what)
 {
     tune_command *o = context;
-    const bool terminal = isatty(STDERR_FILENO);
-    const double time = kas_monotonic();
-    if (o->common.quiet || (!terminal && time - o->reported < 60))
-        return;
-    o->reported = time;
-    fprintf(stderr, terminal ? "\r\033[K%s: %s" : "%s: %s\n", o->tuning, what);
-    fflush(stderr);
-}
-
-static void wipe_progress(const tune_command *o)
-{
-    if (!o->common.quiet && isatty(STDERR_FILENO))
-        fputs("\r\033[K", stderr);
+    kas_progress_show(o->common.quiet, 0, &o->reported, "%s: %s", o->tuning, what);
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -253,7 +240,7 @@ static kas_status tune_one(const tune_command *o, const session *s, const kas_ma
 {
     kas_tuned tuned;
     kas_status status = kas_tune(s->device, machine, NULL, &s->programs, p, &o->tune, &tuned);
-    wipe_progress(o);
+    kas_progress_wipe(o->common.quiet);
     KAS_TRY(status);
     status = (o->common.json ? print_json : print_text)(&tuned, o->tuning);
     if (status == KAS_OK && o->output)

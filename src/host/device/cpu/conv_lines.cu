@@ -8,7 +8,7 @@
 #include "host/device/cpu/conv_lines_fill.h"
 
 #if KAS_DTYPE == 0
-const int kas_cpu_avx512 = KAS_LINES_AVX512;
+const int kas_cpu_avx512 = KAS_LINES_AVX512, kas_cpu_avx2 = KAS_LINES_AVX2;
 #endif
 
 /* Copies the weights of channels [first, first + channels) to [few][taps][lanes]. A map's lie as

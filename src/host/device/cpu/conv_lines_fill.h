@@ -13,6 +13,11 @@
 #else
 #define KAS_LINES_AVX512 0
 #endif
+#ifdef __AVX2__
+#define KAS_LINES_AVX2 1
+#else
+#define KAS_LINES_AVX2 0
+#endif
 #ifdef __AVX__
 #include <immintrin.h>
 #endif

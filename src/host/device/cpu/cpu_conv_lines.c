@@ -122,16 +122,22 @@ static bool groups_pay(const kas_conv_desc *d, kas_conv_pass pass)
     return slower * vector_steps(&a, 1, 1) < library;
 }
 
-/* The same with AVX2. oneDNN multiplies matrices for the results of groups with fewer channels than a
- * vector has, which takes it 1.4 to 8 times as long. For gradients it has a vector for each group, and
- * long for the weights of taps that lie apart. */
+/* The same with AVX2. oneDNN multiplies matrices for the results of groups that read fewer channels
+ * than a vector has, which takes it long unless they are many and read without windows. For gradients
+ * it has a vector for each group, and takes long for the weights of taps that lie apart. Without AVX2
+ * channels are picked one by one. */
 static bool groups_pay_avx2(const kas_conv_desc *d, kas_conv_pass pass)
 {
-    enum { VECTOR = 8 };
+    enum { VECTOR = 8, MANY = 16 };
     const kas_lines_args a = args_of(d, pass);
-    return pass == KAS_CONV_FORWARD         ? a.reads < VECTOR || a.lanes < VECTOR
-           : pass == KAS_CONV_BACKWARD_DATA ? a.lanes <= 2
-                                            : a.dilation > 1 || a.lanes <= 3;
+    const bool windows = d->kernel_h * d->kernel_w > 1;
+    if (!kas_cpu_avx2)
+        return false;
+    return pass == KAS_CONV_FORWARD
+               ? a.reads < VECTOR && (a.reads == 1 || a.lanes < VECTOR || windows)
+           : pass == KAS_CONV_BACKWARD_DATA
+               ? a.lanes <= 2
+               : a.dilation > 1 || a.lanes <= 2 || (a.lanes == 3 && d->c_in >= MANY);
 }
 
 /* oneDNN is fast where a depthwise window's taps are few and lie side by side: gradients of taps that

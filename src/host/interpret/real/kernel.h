@@ -7,104 +7,69 @@
 #include "host/interpret/real/maps.h"
 #include "host/interpret/real/products.h"
 
-static void step_forward(const kas_step *s, const values *v)
+/* Inlined, so that the functions that it calls are compiled for each direction. */
+static inline __attribute__((always_inline)) void step(const kas_step *s, const values *v,
+                                                       bool backward)
 {
     switch (kas_type_of(s->op)) {
     case KAS_TYPE_FC:
-        fc_forward(s, v);
+        (backward ? fc_backward : fc_forward)(s, v);
         return;
     case KAS_TYPE_CONV:
         if (s->op == KAS_OP_CONV)
-            fc_forward(s, v);
+            (backward ? fc_backward : fc_forward)(s, v);
         else
-            depthwise(s, v, false);
+            depthwise(s, v, backward);
         return;
     case KAS_TYPE_MIX:
-        mix(s, v, false);
+        mix(s, v, backward);
         return;
     case KAS_TYPE_SCALE:
-        scale(s, v, false);
+        scale(s, v, backward);
         return;
     case KAS_TYPE_ELEMENTWISE:
-        function_forward(s->op, s->elements, v->in[0], v->y);
+        if (backward)
+            function_backward(s->op, s->elements, v->in[0], v->dy, v->din[0]);
+        else
+            function_forward(s->op, s->elements, v->in[0], v->y);
         return;
     case KAS_TYPE_FOLD:
         if (s->op == KAS_OP_FOLD_AVG)
-            fold_avg(s, v, false);
+            fold_avg(s, v, backward);
         else
-            fold_max(s, v, false);
+            fold_max(s, v, backward);
         return;
     case KAS_TYPE_SOFTMAX:
-        softmax(s, v, false);
+        softmax(s, v, backward);
         return;
     case KAS_TYPE_NORM:
-        norm_forward(s, v);
+        (backward ? norm_backward : norm_forward)(s, v);
         return;
     case KAS_TYPE_POOL:
         if (s->op == KAS_OP_POOL_AVG)
-            pool_avg(s, v, false);
+            pool_avg(s, v, backward);
         else
-            pool_max(s, v, false);
+            pool_max(s, v, backward);
         return;
     case KAS_TYPE_BMM:
-        bmm_forward(s, v);
+        (backward ? bmm_backward : bmm_forward)(s, v);
         return;
     case KAS_TYPE_BROADCAST:
-        broadcast(s, v, false);
+        broadcast(s, v, backward);
         return;
     default:
-        move_values(s, v, false);
+        move_values(s, v, backward);
     }
+}
+
+static void step_forward(const kas_step *s, const values *v)
+{
+    step(s, v, false);
 }
 
 static void step_backward(const kas_step *s, const values *v)
 {
-    switch (kas_type_of(s->op)) {
-    case KAS_TYPE_FC:
-        fc_backward(s, v);
-        return;
-    case KAS_TYPE_CONV:
-        if (s->op == KAS_OP_CONV)
-            fc_backward(s, v);
-        else
-            depthwise(s, v, true);
-        return;
-    case KAS_TYPE_MIX:
-        mix(s, v, true);
-        return;
-    case KAS_TYPE_SCALE:
-        scale(s, v, true);
-        return;
-    case KAS_TYPE_ELEMENTWISE:
-        function_backward(s->op, s->elements, v->in[0], v->dy, v->din[0]);
-        return;
-    case KAS_TYPE_FOLD:
-        if (s->op == KAS_OP_FOLD_AVG)
-            fold_avg(s, v, true);
-        else
-            fold_max(s, v, true);
-        return;
-    case KAS_TYPE_SOFTMAX:
-        softmax(s, v, true);
-        return;
-    case KAS_TYPE_NORM:
-        norm_backward(s, v);
-        return;
-    case KAS_TYPE_POOL:
-        if (s->op == KAS_OP_POOL_AVG)
-            pool_avg(s, v, true);
-        else
-            pool_max(s, v, true);
-        return;
-    case KAS_TYPE_BMM:
-        bmm_backward(s, v);
-        return;
-    case KAS_TYPE_BROADCAST:
-        broadcast(s, v, true);
-        return;
-    default:
-        move_values(s, v, true);
-    }
+    step(s, v, true);
 }
 
 static uint64_t signs_of(size_t n, const real *x)

@@ -6,11 +6,7 @@
 
 int kas_ref_replaced_target(const kas_ref_net *net, int layer)
 {
-    const kas_replacement *r = net->replaced;
-    for (int t = 0; r && t < r->solution.targets; t++)
-        if (r->target[t].layer == layer && kas_replacement_kernel(r, t))
-            return t;
-    return -1;
+    return kas_replacement_at(net->replaced, layer);
 }
 
 kas_status kas_ref_replaced_weight_shape(const kas_ref_net *net, int target, int node,

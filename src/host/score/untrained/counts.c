@@ -8,36 +8,32 @@ static const kas_kernel *kernel_at(const kas_scoring *s, int t)
     return s->replacement ? kas_replacement_kernel(s->replacement, t) : NULL;
 }
 
-kas_status kas_score_params(kas_scoring *s, double *value)
+/* Adds what each kernel has more than the convolution in whose place it is. */
+static kas_status add_kernels(kas_scoring *s, bool flops, double *value)
 {
-    const kas_net *net = s->setup->net;
-    *value = kas_net_params(net);
     for (int t = 0; t < s->setup->targets; t++) {
+        const kas_target *target = &s->setup->target[t];
         const kas_kernel *kernel = kernel_at(s, t);
         kas_cost cost;
         if (!kernel)
             continue;
-        KAS_TRY(kas_layer_cost(kernel, &s->setup->target[t], &s->replacement->solution.binding[t],
-                               &cost));
-        *value += cost.params - kas_layer_params(net, s->setup->target[t].layer);
+        KAS_TRY(kas_layer_cost(kernel, target, &s->replacement->solution.binding[t], &cost));
+        *value += flops ? cost.flops - kas_layer_flops(s->setup->net, target->layer)
+                        : cost.params - kas_layer_params(s->setup->net, target->layer);
     }
     return KAS_OK;
 }
 
+kas_status kas_score_params(kas_scoring *s, double *value)
+{
+    *value = kas_net_params(s->setup->net);
+    return add_kernels(s, false, value);
+}
+
 kas_status kas_score_flops(kas_scoring *s, double *value)
 {
-    const kas_net *net = s->setup->net;
-    *value = kas_net_flops(net);
-    for (int t = 0; t < s->setup->targets; t++) {
-        const kas_kernel *kernel = kernel_at(s, t);
-        kas_cost cost;
-        if (!kernel)
-            continue;
-        KAS_TRY(kas_layer_cost(kernel, &s->setup->target[t], &s->replacement->solution.binding[t],
-                               &cost));
-        *value += cost.flops - kas_layer_flops(net, s->setup->target[t].layer);
-    }
-    return KAS_OK;
+    *value = kas_net_flops(s->setup->net);
+    return add_kernels(s, true, value);
 }
 
 /* Convolutions, linear layers, and primitives with a weight. */

@@ -18,7 +18,7 @@
  * behind the layer does; a loss that does takes most of the steps to find the scale.
  *
  * Two things bound the cost. Of targets with the same sizes and the same kernel the first stands for
- * all. And a target looks at as many images as have PIXELS pixels there, at least one, so that large
+ * all, of a trained network too, whose layers differ. And a target looks at as many images as have PIXELS pixels there, at least one, so that large
  * images cost no more than small ones.
  *
  * Our own; docs/scores.md says how it was compared. It asks what a kernel can hold and whether it can
@@ -206,7 +206,7 @@ static kas_status choose_targets(imitation *m)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-/* Runs the unmodified network on a minibatch, with weights of its own. */
+/* Runs the unmodified network on a minibatch, with the weights that are imitated. */
 static kas_status run_original(kas_scoring *s, int b)
 {
     kas_score_memory *memory = s->memory;

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "host/core/clock.h"
 #include "host/core/thread.h"
 #include "host/core/rank.h"
 #include "host/score/untrained/scoring.h"
@@ -234,13 +234,6 @@ kas_status kas_scoring_gradient(kas_scoring *s, bool other, kas_score_gradient g
 
 /* ---- one network ----------------------------------------------------------------------------- */
 
-static double cpu_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static kas_status compute(kas_scoring *s, int id, kas_scored *out)
 {
     double value = 0;
@@ -303,7 +296,7 @@ kas_status kas_score_average(const kas_score_setup *setup, const kas_replacement
                              int minibatch_, uint64_t seed, int draws, kas_score_memory *memory,
                              kas_scored *out)
 {
-    const double begin = cpu_seconds();
+    const double begin = kas_thread_seconds();
     *out = nothing();
     for (int d = 0; d < draws; d++) {
         kas_scored draw = nothing();
@@ -314,7 +307,7 @@ kas_status kas_score_average(const kas_score_setup *setup, const kas_replacement
     for (int i = 0; i < KAS_SCORES; i++)
         out->value[i] /= draws;
     KAS_TRY(compute_some(setup, replacement, minibatch_, seed, true, memory, out));
-    out->cpu_seconds = cpu_seconds() - begin;
+    out->cpu_seconds = kas_thread_seconds() - begin;
     return KAS_OK;
 }
 

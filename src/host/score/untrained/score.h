@@ -86,8 +86,8 @@ typedef struct kas_score_setup {
     int batch;                      /* images of a minibatch */
     uint64_t seed;                  /* of images without data */
     const kas_minibatch *minibatch; /* [KAS_SCORE_MINIBATCHES]; NULL: there is no data set */
-    const kas_safetensors
-        *trained; /* weights of the network that imitation imitates; NULL: drawn */
+    /* Weights of the network that imitation imitates; NULL: they are drawn. */
+    const kas_safetensors *trained;
     const kas_predictor *predictor; /* NULL: no machine model */
 } kas_score_setup;
 /* KAS_USAGE when a score is asked that lacks what it needs. */

@@ -316,7 +316,9 @@ static bool match(kas_growth *g, int i, const kas_candidate_op *use, kas_pick_va
     return substitute(g, i, var, &usable[chosen]->size) || refuse(g, KAS_REFUSED_VALUE);
 }
 
-bool kas_growth_output_value(const kas_growth *g, int i, int *var, kas_dim *value)
+/* Returns whether node i could be the output, that is [C, H, W]. *var is its variable, whose value
+ * must then be *value, or -1 when the shape has none. */
+static bool output_value(const kas_growth *g, int i, int *var, kas_dim *value)
 {
     const kas_shape_facts *facts = kas_pairs_facts(g->pairs, g->known[i].number);
     *var = kas_number_var(g->known[i].number);
@@ -370,7 +372,7 @@ static bool new_node_fits(kas_growth *g, int i)
         return refuse(g, KAS_REFUSED_PRUNED);
     if (!are_possible(g, g->step[i].changed | (uint64_t)1 << i))
         return refuse(g, g->step[i].saved ? KAS_REFUSED_VALUE : KAS_REFUSED_SIZE);
-    if (i == g->primitives && !kas_growth_output_value(g, i, &var, &value))
+    if (i == g->primitives && !output_value(g, i, &var, &value))
         return refuse(g, KAS_REFUSED_OUTPUT);
     return true;
 }
@@ -439,7 +441,7 @@ kas_reject kas_growth_finish(kas_growth *g)
     int last = kernel->nodes - 1, var;
     uint64_t changed = 0;
     kas_dim value;
-    if (!kas_growth_output_value(g, last, &var, &value))
+    if (!output_value(g, last, &var, &value))
         return KAS_REJECT_OUTPUT;
     if (var >= 0 && !substitute(g, last, var, &value))
         return KAS_REJECT_OUTPUT;

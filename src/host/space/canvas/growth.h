@@ -102,10 +102,6 @@ bool kas_growth_fix(kas_growth *g, const kas_dim *value);
 /* Removes the last node and reverts the substitutions of its step. */
 void kas_growth_undo(kas_growth *g);
 
-/* Returns whether node i could be the output, that is [C, H, W]. *var is its variable, whose value
- * must then be *value, or -1 when the shape has none. */
-bool kas_growth_output_value(const kas_growth *g, int i, int *var, kas_dim *value);
-
 /* Returns whether the size, which holds no variable, is an integer at every target. */
 bool kas_growth_is_integer(const kas_growth *g, const kas_dim *size);
 /* Returns whether the size is an integer at every target, or holds one variable in the numerator,

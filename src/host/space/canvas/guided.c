@@ -248,7 +248,9 @@ static bool step(kas_guided *d)
     return false;
 }
 
-bool kas_guided_cuts(const kas_guided *d)
+/* Returns whether kernels have a way of cutting: the options allow slices, and something can be
+ * cut. */
+static bool cuts(const kas_guided *d)
 {
     return d->splits && (d->guide.filter.ops & KAS_OP_BIT(KAS_OP_SLICE));
 }
@@ -258,7 +260,7 @@ void kas_guided_begin_kernel(kas_guided *d, int primitives, uint32_t group, int 
     kas_split cut[KAS_MAX_SPLITS] = {0};
     if (group == 0 && d->numbers)
         group = d->number[below(d, d->numbers)];
-    if (kas_guided_cuts(d))
+    if (cuts(d))
         cut[0] = d->split[split < 0 ? (int)below(d, d->splits) : split];
     kas_growth_begin(d->growth, primitives, group, cut);
     kas_guide_begin(&d->guide);

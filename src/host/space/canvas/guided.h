@@ -42,9 +42,6 @@ kas_reject kas_guided_try(kas_guided *guided);
 /* Begins a kernel of so many primitives with the input alone. Draws the group number if `group` is
  * 0, and the way of cutting (index into `split`) if `split` is below 0. */
 void kas_guided_begin_kernel(kas_guided *guided, int primitives, uint32_t group, int split);
-/* Returns whether kernels have a way of cutting: the options allow slices, and something can be
- * cut. */
-bool kas_guided_cuts(const kas_guided *guided);
 
 /* Completes a kernel that was begun with some primitives and admitted by the guide: draws the other
  * primitives, and goes back to these after a dead end. The rest is as in kas_guided_try. */

@@ -1,8 +1,6 @@
 #include "host/space/canvas/prune.h"
 
-#include <string.h>
-
-#include "host/space/weights.h"
+#include "host/space/append.h"
 
 static bool is_rearrangement(int op)
 {
@@ -267,24 +265,6 @@ static bool broadcast(const kas_kernel *k, const kas_node *node)
            (is_rectified(k, a, b) || is_rectified(k, b, a));
 }
 
-/* Returns whether an earlier node has the same values. Two nodes with weights never do. */
-static bool repeats(const kas_kernel *k, int i)
-{
-    const kas_node *a = &k->node[i];
-    if (kas_op_has_weight((kas_op)a->op))
-        return false;
-    for (int j = 1; j < i; j++) {
-        const kas_node *b = &k->node[j];
-        if (a->op == b->op && memcmp(a->in, b->in, sizeof a->in) == 0 && a->dim == b->dim &&
-            a->dim_end == b->dim_end && a->axes == b->axes && a->offset == b->offset &&
-            a->symbol == b->symbol && a->kernel == b->kernel && a->dilation == b->dilation &&
-            a->split == b->split && a->segment == b->segment && a->transpose == b->transpose &&
-            a->softmax == b->softmax)
-            return true;
-    }
-    return false;
-}
-
 /* NULL: the type has no rule of its own. */
 static bool (*const rules[KAS_TYPE_COUNT + 1])(const kas_kernel *k, const kas_node *node) = {
     [KAS_TYPE_GROUP] = group,
@@ -308,7 +288,7 @@ static bool (*const rules[KAS_TYPE_COUNT + 1])(const kas_kernel *k, const kas_no
 bool kas_prune_node(const kas_kernel *kernel, int i)
 {
     const kas_node *node = &kernel->node[i];
-    if (repeats(kernel, i))
+    if (kas_find_node(kernel, i, node) >= 0)
         return true;
     return rules[kas_type_of(node->op)] && rules[kas_type_of(node->op)](kernel, node);
 }

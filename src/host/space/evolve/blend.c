@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "host/core/gcd.h"
+#include "host/space/append.h"
 #include "host/space/primitive.h"
 #include "host/space/split.h"
 
@@ -33,14 +34,9 @@ static kas_status map_groups(copy *c)
 {
     for (int g = 0; g < KAS_MAX_GROUPS; g++) {
         const uint32_t value = c->from->group_value[g];
-        int to = 0;
-        while (value && to < KAS_MAX_GROUPS && c->to->group_value[to] &&
-               c->to->group_value[to] != value)
-            to++;
-        if (value && to == KAS_MAX_GROUPS)
-            return kas_fail(KAS_ILLEGAL, "a kernel has at most %d group numbers", KAS_MAX_GROUPS);
-        if (value)
-            c->to->group_value[to] = value;
+        const int to = value ? kas_append_group(c->to, value) : 0;
+        if (to < 0)
+            return KAS_ILLEGAL;
         c->symbol[KAS_SYM_G0 + g] = KAS_SYM_G0 + to;
     }
     return KAS_OK;
@@ -56,18 +52,6 @@ static kas_dim map_dim(const copy *c, const kas_dim *dim)
     return out;
 }
 
-static int find_split(kas_kernel *k, const kas_split *wanted)
-{
-    for (int s = 0; s < KAS_MAX_SPLITS; s++) {
-        if (k->split[s].whole.num == 0)
-            k->split[s] = *wanted;
-        if (kas_splits_equal(&k->split[s], wanted))
-            return s;
-    }
-    kas_fail(KAS_ILLEGAL, "a kernel has at most %d splits", KAS_MAX_SPLITS);
-    return -1;
-}
-
 /* Maps the splits. One whose whole is a rest comes after the split of that rest. */
 static kas_status map_splits(copy *c)
 {
@@ -81,36 +65,12 @@ static kas_status map_splits(copy *c)
             if (!ready)
                 continue;
             split.whole = map_dim(c, &split.whole);
-            c->split[s] = find_split(c->to, &split);
+            c->split[s] = kas_append_split(c->to, &split);
             if (c->split[s] < 0)
                 return KAS_ILLEGAL;
             c->symbol[KAS_SYM_R0 + s] = KAS_SYM_R0 + c->split[s];
         }
     return KAS_OK;
-}
-
-static bool same_node(const kas_node *a, const kas_node *b)
-{
-    return a->op == b->op && memcmp(a->in, b->in, sizeof a->in) == 0 && a->dim == b->dim &&
-           a->dim_end == b->dim_end && a->axes == b->axes && a->offset == b->offset &&
-           a->symbol == b->symbol && a->kernel == b->kernel && a->dilation == b->dilation &&
-           a->split == b->split && a->segment == b->segment && a->transpose == b->transpose &&
-           a->softmax == b->softmax;
-}
-
-/* Appends a node; one without weights that is there already is used again. */
-static kas_status append(kas_kernel *k, const kas_node *node, int *number)
-{
-    for (int i = 0; i < k->nodes && !kas_op_has_weight((kas_op)node->op); i++)
-        if (same_node(&k->node[i], node)) {
-            *number = i;
-            return KAS_OK;
-        }
-    if (k->nodes == KAS_MAX_NODES)
-        return kas_fail(KAS_ILLEGAL, "a kernel has at most %d nodes", KAS_MAX_NODES);
-    *number = k->nodes;
-    k->node[k->nodes++] = *node;
-    return kas_node_infer(k, *number);
 }
 
 /* Copies a kernel, whose last map has `outputs` outputs; *number gets that node. */
@@ -135,7 +95,9 @@ static kas_status copy_kernel(const kas_kernel *from, kas_kernel *to, const kas_
             node.split = (uint8_t)c.split[node.split];
         if (attributes & KAS_ATTR_OUT)
             node.out = i == from->nodes - 1 ? *outputs : map_dim(&c, &node.out);
-        KAS_TRY(append(to, &node, &c.node[i]));
+        c.node[i] = kas_append_node(to, &node);
+        if (c.node[i] < 0)
+            return KAS_ILLEGAL;
     }
     *number = c.node[from->nodes - 1];
     return KAS_OK;
@@ -163,7 +125,7 @@ kas_status kas_blend(const kas_kernel *a, const kas_kernel *b, int share, int sh
         split.shares = 2;
     else
         split.part = (uint16_t)n;
-    const int number = find_split(out, &split);
+    const int number = kas_append_split(out, &split);
     for (int i = 0; i < 2; i++) {
         kas_dim outputs;
         int node;
@@ -173,7 +135,5 @@ kas_status kas_blend(const kas_kernel *a, const kas_kernel *b, int share, int sh
         join.in[i] = (uint8_t)node;
     }
     join.split = (uint8_t)number;
-    int last;
-    KAS_TRY(append(out, &join, &last));
-    return kas_kernel_infer(out);
+    return kas_append_node(out, &join) < 0 ? KAS_ILLEGAL : kas_kernel_infer(out);
 }

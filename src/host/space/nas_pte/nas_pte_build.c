@@ -1,6 +1,7 @@
 /* Makes the kernel of a transformed convolution. */
 #include <string.h>
 
+#include "host/space/append.h"
 #include "host/space/nas_pte/nas_pte_tree.h"
 #include "host/space/split.h"
 
@@ -23,27 +24,6 @@ typedef struct place {
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-static bool same_node(const kas_node *a, const kas_node *b)
-{
-    return a->op == b->op && memcmp(a->in, b->in, sizeof a->in) == 0 && a->dim == b->dim &&
-           a->axes == b->axes && a->symbol == b->symbol && a->split == b->split &&
-           a->segment == b->segment;
-}
-
-/* Returns the node's number; one without weights that is there already is used again. */
-static int append(kas_kernel *k, kas_node node)
-{
-    for (int i = 0; i < k->nodes && node.op != KAS_OP_FC; i++)
-        if (same_node(&k->node[i], &node))
-            return i;
-    if (k->nodes == KAS_MAX_NODES) {
-        kas_fail(KAS_ILLEGAL, "a kernel has at most %d nodes", KAS_MAX_NODES);
-        return -1;
-    }
-    k->node[k->nodes++] = node;
-    return kas_node_infer(k, k->nodes - 1) == KAS_OK ? k->nodes - 1 : -1;
-}
-
 static int unary(kas_kernel *k, kas_op op, int in, kas_node node)
 {
     if (in < 0)
@@ -51,7 +31,7 @@ static int unary(kas_kernel *k, kas_op op, int in, kas_node node)
     node.op = (uint8_t)op;
     node.inputs = 1;
     node.in[0] = (uint8_t)in;
-    return append(k, node);
+    return kas_append_node(k, &node);
 }
 
 static int concat(kas_kernel *k, const int *in, int dim, int split)
@@ -63,21 +43,7 @@ static int concat(kas_kernel *k, const int *in, int dim, int split)
             return -1;
         node.in[i] = (uint8_t)in[i];
     }
-    return append(k, node);
-}
-
-/* The kernel's split of its whole, made when it has none. */
-static int find_split(kas_kernel *k, kas_split wanted)
-{
-    for (int s = 0; s < KAS_MAX_SPLITS; s++) {
-        kas_split *split = &k->split[s];
-        if (split->whole.num == 0)
-            *split = wanted;
-        if (kas_splits_equal(split, &wanted))
-            return s;
-    }
-    kas_fail(KAS_ILLEGAL, "a kernel has at most %d splits", KAS_MAX_SPLITS);
-    return -1;
+    return kas_append_node(k, &node);
 }
 
 /* A split of which a bottleneck takes segment 0: the first of n parts. As many shares as one
@@ -89,19 +55,7 @@ static int first_part(kas_kernel *k, const kas_dim *whole, uint16_t parts)
         split.shares = (uint8_t)parts;
     else
         split.part = parts;
-    return find_split(k, split);
-}
-
-static int group_symbol(kas_kernel *k, uint32_t groups)
-{
-    for (int g = 0; g < KAS_MAX_GROUPS; g++) {
-        if (k->group_value[g] == 0)
-            k->group_value[g] = groups;
-        if (k->group_value[g] == groups)
-            return g;
-    }
-    kas_fail(KAS_ILLEGAL, "a kernel has at most %d group numbers", KAS_MAX_GROUPS);
-    return -1;
+    return kas_append_split(k, &split);
 }
 
 /* ---- views ----------------------------------------------------------------------------------- */
@@ -160,7 +114,7 @@ static int convolution(kas_kernel *k, const kas_pte_part *leaf, const view *read
     if (leaf->depthwise) {
         x = unary(k, KAS_OP_GROUP_ALL, x, (kas_node){0});
     } else if (groups > 1) {
-        const int symbol = group_symbol(k, groups);
+        const int symbol = kas_append_group(k, groups);
         x = symbol < 0 ? -1 : unary(k, KAS_OP_GROUP, x, (kas_node){.symbol = (uint8_t)symbol});
     }
     if (axes)
@@ -222,7 +176,8 @@ static int pixels_of_leaf(kas_kernel *k, const kas_pte_part *leaf, const place *
 /* Lets the place of a band read one slice of its channels. */
 static bool slice_inputs(kas_kernel *k, const place *whole, int slices, int slice, place *band)
 {
-    const int split = find_split(k, (kas_split){.whole = whole->reads, .shares = (uint8_t)slices});
+    const int split =
+        kas_append_split(k, &(kas_split){.whole = whole->reads, .shares = (uint8_t)slices});
     if (split < 0)
         return false;
     band->read = part_of(&band->read, CHANNELS, split, slice);
@@ -241,7 +196,7 @@ static int build_part(kas_kernel *k, const kas_pte_tree *tree, int i, const plac
     const int dim = rows ? ROWS : columns ? COLUMNS : CHANNELS;
     kas_split cut = {.whole = p->size[dim], .shares = unroll ? 0 : (uint8_t)part->factor};
     cut.first = unroll ? part->factor : 0;
-    const int split = find_split(k, cut);
+    const int split = kas_append_split(k, &cut);
     int in[KAS_MAX_INPUTS];
     if (split < 0)
         return -1;
@@ -306,7 +261,8 @@ kas_status kas_pte_kernel(const kas_pte_sequence *sequence, kas_kernel *out)
                          .size = {c, kas_dim_symbol(KAS_SYM_H), kas_dim_symbol(KAS_SYM_W)}};
     memset(out, 0, sizeof *out);
     out->stride_inside = sequence->stride_inside;
-    if (append(out, (kas_node){.op = KAS_OP_INPUT}) < 0 || build_part(out, &tree, 0, &whole) < 0)
+    if (kas_append_node(out, &(kas_node){.op = KAS_OP_INPUT}) < 0 ||
+        build_part(out, &tree, 0, &whole) < 0)
         return kas_fail_context(KAS_ILLEGAL, "sequence of %d transformations", sequence->steps);
     return kas_kernel_infer(out);
 }

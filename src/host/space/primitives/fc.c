@@ -2,7 +2,9 @@
 
 #include "host/space/primitive.h"
 
-kas_status kas_contracted_dims(const kas_kernel *kernel, int i, kas_dim *groups, kas_dim *fan_in)
+/* Computes two products of channel dims of an FC's input: of the dims that it keeps apart (the
+ * group dims, if `grouped`), and of the dims that it contracts. */
+static kas_status contracted_dims(const kas_kernel *kernel, int i, kas_dim *groups, kas_dim *fan_in)
 {
     const kas_shape *input = kas_node_input(kernel, i, 0);
     bool grouped = kernel->node[i].grouped;
@@ -30,7 +32,7 @@ kas_status kas_infer_fc(kas_kernel *kernel, int i)
         return kas_node_fail(kernel, i, "grouped, but the input has no group dim");
     if (node->out.num == 0 || node->out.den == 0)
         return kas_node_fail(kernel, i, "no output size");
-    KAS_TRY(kas_contracted_dims(kernel, i, &groups, &fan_in));
+    KAS_TRY(contracted_dims(kernel, i, &groups, &fan_in));
     if (kas_dim_var(&groups) >= 0)
         return kas_node_fail(kernel, i, "a group dim has a dynamic variable");
     node->shape.channels = 1;
@@ -42,7 +44,7 @@ kas_status kas_infer_fc(kas_kernel *kernel, int i)
 kas_status kas_weight_fc(const kas_kernel *kernel, int i, kas_weight_dims *out)
 {
     out->init = KAS_WEIGHT_NORMAL;
-    KAS_TRY(kas_contracted_dims(kernel, i, &out->groups, &out->fan_in));
+    KAS_TRY(contracted_dims(kernel, i, &out->groups, &out->fan_in));
     if (!kas_dim_div(&kernel->node[i].out, &out->groups, &out->fan_out))
         return kas_node_fail(kernel, i, "the outputs of a group leave their range");
     return KAS_OK;

@@ -405,17 +405,12 @@ int kas_beginnings_primitives(const kas_beginnings *b, int i)
 
 /* ---- the way of a given kernel ---- */
 
-static bool makes_size(const kas_node *node)
-{
-    return kas_primitive_get(node->op)->attributes & KAS_ATTR_OUT;
-}
-
 /* Returns the node that makes variable `var` of a growing kernel: the nodes that make sizes are
  * numbered in their order. */
 static const kas_node *maker_of(const kas_kernel *kernel, int var)
 {
     for (int i = 1; i < kernel->nodes; i++)
-        if (makes_size(&kernel->node[i]) && var-- == 0)
+        if (kas_node_has_out(&kernel->node[i]) && var-- == 0)
             return &kernel->node[i];
     return NULL;
 }

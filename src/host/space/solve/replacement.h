@@ -52,6 +52,16 @@ static inline const kas_kernel *kas_replacement_kernel(const kas_replacement *r,
     return k == KAS_KEPT ? NULL : &r->kernel[k];
 }
 
+/* The target at layer `layer` of the network whose convolution is replaced; -1: none, or it stays. `r`
+ * may be NULL. */
+static inline int kas_replacement_at(const kas_replacement *r, int layer)
+{
+    for (int t = 0; r && t < r->solution.targets; t++)
+        if (r->target[t].layer == layer && kas_replacement_kernel(r, t))
+            return t;
+    return -1;
+}
+
 /* Copies the gains [targets]; NULL takes them away. */
 kas_status kas_replacement_set_gains(kas_replacement *replacement, const float *gain);
 
