@@ -201,9 +201,12 @@ KAS_FN const kas_lines_picks *kas_lines_find_picks(const kas_lines_args *a, int 
     return a->reads == 1 && a->lanes == 1 ? 0 : to;
 }
 
-/* Copies what the lanes read of the pixels of a line to `reads` vectors each. */
-KAS_FN void kas_lines_pick_line(const kas_lines_args *a, const kas_real *from,
-                                const kas_lines_picks *picks, float *KAS_RESTRICT to)
+/* Copies what the lanes read of the pixels of a line to `reads` vectors each. A function of its own:
+ * inlined it takes registers from the sums of its callers. */
+static __attribute__((noinline, unused)) void kas_lines_pick_line(const kas_lines_args *a,
+                                                                  const kas_real *from,
+                                                                  const kas_lines_picks *picks,
+                                                                  float *KAS_RESTRICT to)
 {
 #if defined(__AVX2__) && !KAS_LINES_AVX512 && KAS_DTYPE == 0
     if (picks->near && (a->images == 1 || picks->high > 0)) {

@@ -128,16 +128,15 @@ static bool groups_pay(const kas_conv_desc *d, kas_conv_pass pass)
  * channels are picked one by one. */
 static bool groups_pay_avx2(const kas_conv_desc *d, kas_conv_pass pass)
 {
-    enum { VECTOR = 8, MANY = 16 };
+    enum { VECTOR = 8 };
     const kas_lines_args a = args_of(d, pass);
     const bool windows = d->kernel_h * d->kernel_w > 1;
     if (!kas_cpu_avx2)
         return false;
     return pass == KAS_CONV_FORWARD
                ? a.reads < VECTOR && (a.reads == 1 || a.lanes < VECTOR || windows)
-           : pass == KAS_CONV_BACKWARD_DATA
-               ? a.lanes <= 2
-               : a.dilation > 1 || a.lanes <= 2 || (a.lanes == 3 && d->c_in >= MANY);
+           : pass == KAS_CONV_BACKWARD_DATA ? a.lanes <= 2
+                                            : a.dilation > 1 || a.lanes <= 3;
 }
 
 /* oneDNN is fast where a depthwise window's taps are few and lie side by side: gradients of taps that
