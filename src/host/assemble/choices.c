@@ -41,7 +41,7 @@ static kas_status add_kernel(kas_choices *c, const char *path, const kas_kernel 
         return kas_fail(KAS_BAD_INPUT, "%s: more than %d kernels; give fewer", path,
                         KAS_CHOICES_KERNELS);
     const kas_status status = fit(c, kernel, &c->everywhere[c->kernels]);
-    if (status == KAS_ILLEGAL || status == KAS_OVER_BUDGET || status == KAS_UNSUPPORTED) {
+    if (kas_is_misfit(status)) {
         kas_warn("%s: kernel %s is left out: %s", path, name, kas_error());
         return KAS_OK;
     }

@@ -160,7 +160,7 @@ static kas_status place_file(subject *s, const char *path)
 static kas_status add_file(void *context, const char *path)
 {
     const kas_status status = place_file(context, path);
-    if (status != KAS_ILLEGAL && status != KAS_OVER_BUDGET && status != KAS_UNSUPPORTED)
+    if (!kas_is_misfit(status))
         return status;
     kas_warn("%s is left out: %s", path, kas_error());
     return KAS_OK;

@@ -22,7 +22,7 @@ bool kas_quiet(bool on)
 
 bool kas_is_quiet(kas_status code)
 {
-    return quiet && (code == KAS_ILLEGAL || code == KAS_OVER_BUDGET || code == KAS_UNSUPPORTED);
+    return quiet && kas_is_misfit(code);
 }
 
 kas_status kas_fail(kas_status code, const char *format, ...)

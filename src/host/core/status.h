@@ -35,6 +35,12 @@ typedef enum kas_status {
                               same call may succeed later or elsewhere */
 } kas_status;
 
+/* Returns whether a kernel does not fit where it was put: illegal, over the budget or unsupported. */
+static inline bool kas_is_misfit(kas_status status)
+{
+    return status == KAS_ILLEGAL || status == KAS_OVER_BUDGET || status == KAS_UNSUPPORTED;
+}
+
 /* Sets the message of this thread and returns `code`, so that a failure is one line:
  *     return kas_fail(KAS_BAD_INPUT, "%s: dataset train/labels is missing", path);      */
 kas_status kas_fail(kas_status code, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -111,8 +111,7 @@ static kas_status keep(const evolution *e, ancestor *a, bool *left)
     const kas_status status = e->ask.keep(e->ask.context, &a->replacement, name);
     kas_quiet(quiet);
     *left = status == KAS_OK;
-    return status == KAS_ILLEGAL || status == KAS_UNSUPPORTED || status == KAS_OVER_BUDGET ? KAS_OK
-                                                                                           : status;
+    return kas_is_misfit(status) ? KAS_OK : status;
 }
 
 /* Puts a kernel into the brood, and takes over what it holds. */

@@ -34,11 +34,6 @@ static kas_stage_seconds since(kas_stage_seconds begin)
     return (kas_stage_seconds){end.wall - begin.wall, end.processor - begin.processor};
 }
 
-static bool is_misfit(kas_status status)
-{
-    return status == KAS_ILLEGAL || status == KAS_OVER_BUDGET || status == KAS_UNSUPPORTED;
-}
-
 /* ---- draw ------------------------------------------------------------------------------------ */
 
 /* Chooses which layers of a sample have their kernel: from one to all of them, each number alike,
@@ -111,7 +106,7 @@ static kas_status add_sample(const kas_untrained_options *o, const kas_sample *s
     const bool quiet = kas_quiet(true);
     const kas_status status = configure(o, sample, to);
     kas_quiet(quiet);
-    if (is_misfit(status)) {
+    if (kas_is_misfit(status)) {
         u->over_budget += status == KAS_OVER_BUDGET;
         return KAS_OK;
     }
@@ -194,7 +189,7 @@ static kas_status predict_one(void *context, int thread, int item)
     kas_quiet(quiet);
     kas_replacement_free(&r);
     c->predicted = status == KAS_OK ? seconds : NAN;
-    return is_misfit(status) ? KAS_OK : status;
+    return kas_is_misfit(status) ? KAS_OK : status;
 }
 
 static int faster(const void *a, const void *b)
@@ -269,7 +264,7 @@ static kas_status score_one(void *context, kas_score_memory *memory, int item)
     if (skip)
         return KAS_OK;
     const kas_status status = potential_of(s, memory, c, &potential);
-    if (status != KAS_OK && !is_misfit(status))
+    if (status != KAS_OK && !kas_is_misfit(status))
         return status;
     pthread_mutex_lock(&s->lock);
     c->potential = potential;

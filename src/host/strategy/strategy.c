@@ -176,8 +176,7 @@ static kas_status keep(source *s, proposal *p, bool *left)
         memcpy(p->name, name, sizeof name);
         return kas_name_set_add(&s->names, name, left);
     }
-    return status == KAS_ILLEGAL || status == KAS_UNSUPPORTED || status == KAS_OVER_BUDGET ? KAS_OK
-                                                                                           : status;
+    return kas_is_misfit(status) ? KAS_OK : status;
 }
 
 /* Proposes until something is left. Of the first candidates it is known that something is. */

@@ -237,7 +237,7 @@ static kas_status find_steps(session *s)
         const bool quiet = kas_quiet(true);
         const kas_status status = with_point(s, 0, at, note_step);
         kas_quiet(quiet);
-        if (status != KAS_ILLEGAL && status != KAS_OVER_BUDGET && status != KAS_UNSUPPORTED)
+        if (!kas_is_misfit(status))
             KAS_TRY(status);
     }
     return KAS_OK;

@@ -294,8 +294,7 @@ static kas_status predict_kernel(session *s, const char *path)
 static kas_status predict_or_leave_out(session *s, const char *path)
 {
     const kas_status status = predict_kernel(s, path);
-    const bool misfit =
-        status == KAS_ILLEGAL || status == KAS_OVER_BUDGET || status == KAS_UNSUPPORTED;
+    const bool misfit = kas_is_misfit(status);
     if (!misfit || s->o->paths == 1)
         return status;
     kas_warn("left out: %s", kas_error());

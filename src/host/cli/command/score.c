@@ -132,11 +132,6 @@ typedef struct session {
 
 /* ---- what is scored -------------------------------------------------------------------------- */
 
-static bool is_misfit(kas_status status)
-{
-    return status == KAS_ILLEGAL || status == KAS_OVER_BUDGET || status == KAS_UNSUPPORTED;
-}
-
 static kas_status read_kernel(session *s, const char *path, subject *out)
 {
     kas_assignment kernels;
@@ -156,7 +151,7 @@ static kas_status read_kernels(session *s)
     for (int i = 0; i < s->o->paths; i++) {
         subject *to = &s->subject[s->subjects];
         const kas_status status = read_kernel(s, s->o->path[i], to);
-        if (is_misfit(status) && s->o->paths > 1) {
+        if (kas_is_misfit(status) && s->o->paths > 1) {
             kas_warn("left out: %s", kas_error());
             *to = (subject){0};
             continue;
@@ -218,7 +213,7 @@ static kas_status score_one(void *context, kas_score_memory *memory, int item)
     session *s = context;
     subject *to = &s->subject[item];
     const kas_status status = score(s, to, memory);
-    if (!is_misfit(status))
+    if (!kas_is_misfit(status))
         return status;
     to->left_out = true;
     kas_warn("left out: %s: %s", to->path ? to->path : to->name, kas_error());
