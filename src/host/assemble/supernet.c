@@ -12,14 +12,6 @@ typedef struct build {
     int kernels; /* targets of the supernet so far */
 } build;
 
-static int target_at(const kas_choices *c, int layer)
-{
-    for (int t = 0; t < c->targets; t++)
-        if (c->target[t].layer == layer)
-            return t;
-    return -1;
-}
-
 /* Names a layer of an option other than the convolution. */
 static void name(char out[KAS_LAYER_NAME], int t, int option, const char *what)
 {
@@ -95,7 +87,7 @@ static kas_status copy_layers(build *s, int *number, int *in)
     number[0] = 0;
     for (int i = 1; i < net->layers; i++) {
         kas_layer layer = net->layer[i];
-        const int t = target_at(s->choices, i);
+        const int t = kas_target_at(s->choices->target, s->choices->targets, i);
         for (int k = 0; k < layer.inputs; k++)
             in[k] = number[layer.in[k]];
         layer.in = in;

@@ -73,14 +73,6 @@ static bool same_shape(const kas_net *net, int a, int b)
            x->kernel_w == y->kernel_w && x->stride == y->stride && x->groups == y->groups;
 }
 
-static int target_of_layer(const subject *s, int layer)
-{
-    for (int t = 0; t < s->targets; t++)
-        if (s->target[t].layer == layer)
-            return t;
-    return -1;
-}
-
 static kas_status find_shapes(subject *s)
 {
     s->shape = calloc((size_t)s->net->layers, sizeof *s->shape);
@@ -93,7 +85,7 @@ static kas_status find_shapes(subject *s)
         while (known < s->shapes && !same_shape(s->net, s->shape[known].layer, i))
             known++;
         if (known == s->shapes)
-            s->shape[s->shapes++] = (shape){i, target_of_layer(s, i)};
+            s->shape[s->shapes++] = (shape){i, kas_target_at(s->target, s->targets, i)};
     }
     return KAS_OK;
 }

@@ -6,15 +6,6 @@
 #include "host/core/buf.h"
 #include "host/report/table.h"
 
-/* Returns the position of layer i in the targets, or -1. */
-static int target_of(const kas_target *targets, int count, int layer)
-{
-    for (int i = 0; i < count; i++)
-        if (targets[i].layer == layer)
-            return i;
-    return -1;
-}
-
 static bool has_window(const kas_layer *l)
 {
     return l->op == KAS_LAYER_CONV || l->op == KAS_LAYER_AVG_POOL || l->op == KAS_LAYER_MAX_POOL;
@@ -48,7 +39,7 @@ kas_status kas_net_show_text(const kas_net *net, const kas_target *targets, int 
         kas_table_cell(table, "%dx%dx%d", l->c, l->h, l->w);
         kas_table_cell(table, "%.0f", kas_layer_flops(net, i));
         kas_table_cell(table, "%.0f", kas_layer_params(net, i));
-        kas_table_cell(table, "%s", target_of(targets, count, i) >= 0 ? "yes" : "");
+        kas_table_cell(table, "%s", kas_target_at(targets, count, i) >= 0 ? "yes" : "");
     }
     kas_buf text = {0};
     kas_status status = kas_table_write(table, &text);
@@ -107,7 +98,7 @@ kas_status kas_net_show_json(const kas_net *net, const kas_target *targets, int 
                    net->name, net->classes, kas_net_flops(net), kas_net_multiply_adds(net),
                    kas_net_params(net));
     for (int i = 0; i < net->layers; i++)
-        json_layer(net, i, target_of(targets, count, i) >= 0, &out);
+        json_layer(net, i, kas_target_at(targets, count, i) >= 0, &out);
     kas_buf_puts(&out, "],\"targets\":[");
     for (int i = 0; i < count; i++)
         json_target(&targets[i], i == 0, &out);

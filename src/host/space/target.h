@@ -60,6 +60,15 @@ static inline void kas_target_read(const kas_target *t, bool stride_inside, uint
     *w = !whole ? t->w : t->in_w ? t->in_w : t->w * t->stride;
 }
 
+/* Returns which of the targets is layer `layer`; -1: none. */
+static inline int kas_target_at(const kas_target *targets, int count, int layer)
+{
+    for (int t = 0; t < count; t++)
+        if (targets[t].layer == layer)
+            return t;
+    return -1;
+}
+
 /* Return the cost of the convolution that is replaced, per image. A multiply-add counts
  * as one FLOP. */
 static inline double kas_target_conv_flops(const kas_target *t)
