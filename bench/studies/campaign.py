@@ -14,8 +14,9 @@ a machine that `kas-gpu doctor --calibrate --threads 1` has measured, which come
 are scored by how well they imitate its convolutions.  The verdict on a candidate is one epoch behind a longer imitation, which
 ranks like six epochs at a sixth of their cost (results/*ranks.md); a candidate that misses 70% of the variance is not trained.
 
-answer begins with the --best candidates of explore that the file of --runs has, so it needs no folder of explore.  They are trained from
-random weights like the unmodified network: all for 6 epochs, a third of them for 30.  Two finalists and the unmodified network then see
+answer begins with the --best candidates of explore that the file of --runs has, so it needs no folder of explore: of those within
+5 points of the best the frontier of accuracy and latency, then the frontier of the others, and so on; of those that the verdict does not
+tell apart one.  They are trained from random weights like the unmodified network, for 30 epochs.  Two finalists and the unmodified network then see
 all images, with three seeds, and the test set once.
 
 A part ends after --minutes, and the same command goes on.  Each worker has one thread.  At the end of a part the lines of that study in
@@ -41,11 +42,12 @@ STOPPED = 75  # exit code: the part is over
 EPOCHS = 30  # of answer
 ALIKE = ("depthwise_separable", "shift_conv")  # fast, and accurate after 12 epochs (results/*ranks.md)
 SEEDS = 3
+WITHIN = 0.05  # of the best accuracy of explore: what answer trains
 TRAIN = ["--net", NET, "--seed", 1, "--batch", BATCH, "--device", "cpu", "--threads", 1]
 SEARCH = TRAIN + ["--keep-slower", "--flops", 1]
 EXPLORE = ["--strategy", "evolution", "--ancestors", 2000, "--candidates", 80, "--population", 40, "--generation", 10, "--rungs", "none", "--imitate", 1, "--most-missed", 0.7,
            "--objective", "frontier", "--latency", 0.55, "--epochs", 1, "--lr", WARM_RATE, "--finalists", 0]
-ANSWER = ["--lr", RATE, "--rungs", 6, "--epochs", EPOCHS, "--latency", 0.667, "--max-loss", 1.0, "--objective", "frontier", "--finalists", 2, "--seeds", SEEDS, "--ancestors", 0, "--known", "no"]
+ANSWER = ["--lr", RATE, "--rungs", "none", "--epochs", EPOCHS, "--latency", 0.667, "--max-loss", 1.0, "--objective", "frontier", "--finalists", 2, "--seeds", SEEDS, "--ancestors", 0, "--known", "no"]
 
 
 # ---- searching ----------------------------------------------------------------------------------
@@ -94,6 +96,29 @@ def teacher(args):
     return path
 
 
+def dominates(a, b):
+    return (a["accuracy"] >= b["accuracy"] and a["latency_ratio"] <= b["latency_ratio"] and
+            (a["accuracy"] > b["accuracy"] or a["latency_ratio"] < b["latency_ratio"]))
+
+
+def are_alike(a, b):
+    """The verdict does not tell them apart: a standard error of accuracy, and what a latency differs by when measured again."""
+    return abs(a["accuracy"] - b["accuracy"]) < 0.01 and abs(a["latency_ratio"] / b["latency_ratio"] - 1) < 0.02
+
+
+def chosen(ended, most):
+    """Those that may be accurate enough, by fronts, the most accurate of a front first; of those that are alike one."""
+    best = max(run["accuracy"] for run in ended)
+    left, taken = sorted((run for run in ended if run["accuracy"] > best - WITHIN), key=lambda run: -run["accuracy"]), []
+    while left and len(taken) < most:
+        front = [run for run in left if not any(dominates(other, run) for other in left)]
+        for run in front:
+            if not any(are_alike(run, other) for other in taken):
+                taken.append(run)
+        left = [run for run in left if run not in front]
+    return taken[:most]
+
+
 def best_of(args):
     """The best candidates of explore as a folder of kernel files, whose order is that of their names."""
     folder = os.path.join(args.work, "best")
@@ -101,7 +126,7 @@ def best_of(args):
     if not ended:
         sys.exit(f"{args.runs}: no candidate of explore has finished; run explore first")
     os.makedirs(folder, exist_ok=True)
-    for place, run in enumerate(sorted(ended, key=lambda run: -run["accuracy"])[:args.best]):
+    for place, run in enumerate(chosen(ended, args.best)):
         with open(os.path.join(folder, f"{place:02}-{run['kernel']}.json"), "w") as file:
             json.dump(run["file"], file)
     return folder
@@ -219,7 +244,7 @@ def main():
     parser.add_argument("work")
     parser.add_argument("what", choices=("explore", "answer", "twice", "alike", "table"))
     parser.add_argument("--data", help="folder of CIFAR-100")
-    parser.add_argument("--best", type=int, default=12, help="candidates of explore that answer trains")
+    parser.add_argument("--best", type=int, default=6, help="candidates of explore that answer trains")
     parser.add_argument("--minutes", type=float, default=55)
     parser.add_argument("--runs", default=RUNS)
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="workers")

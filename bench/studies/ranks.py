@@ -84,7 +84,7 @@ def found(args):
 
 def choose(args, begun):
     """The kernels in their order, kept in WORK/kernels.json: the unmodified network, the known, the drawn and the found ones. Of each
-    kind those whose names are in `begun` come first."""
+    kind those of `begun`, the kinds of kernels by name, come first, and count even if their files are gone."""
     kept = os.path.join(args.work, "kernels.json")
     if os.path.exists(kept):
         with open(kept) as file:
@@ -97,8 +97,10 @@ def choose(args, begun):
         ratios = predicted_ratios(paths)
         taken = [path for path in paths if path in ratios and (kind == "known" or ratios[path] <= SLOWEST)]
         order.shuffle(taken)
+        names = [kernel_name({"kernel": path}) for path in taken]
         taken.sort(key=lambda path: kernel_name({"kernel": path}) not in begun)
-        chosen += [{"kernel": path, "kind": kind, "predicted": ratios[path]} for path in taken[:most]]
+        gone = sum(of == kind and name not in names for name, of in begun.items())
+        chosen += [{"kernel": path, "kind": kind, "predicted": ratios[path]} for path in taken[:max(0, most - gone)]]
     with open(kept, "w") as file:
         json.dump(chosen, file, indent=1)
     return chosen
@@ -158,7 +160,7 @@ def part(args):
     done = {(run["kernel"], run["setting"]) for run in known_runs(args.runs)}
     if not os.path.exists(baseline(args)):
         done.discard(("unmodified", "long"))  # whose weights others begin with
-    kernels = choose(args, {kernel for kernel, _ in done})
+    kernels = choose(args, {run["kernel"]: run["kind"] for run in known_runs(args.runs)})
     todo = [(kernel, setting) for kernel in kernels for setting in SETTINGS
             if (kernel_name(kernel), setting) not in done and (kernel["kernel"] or setting in ("long", "5000-8"))]
     for images in {SETTINGS[setting][0] for _, setting in todo}:
