@@ -3,6 +3,7 @@
 
     bench/studies/ranks.py WORK --data CIFAR100 [--minutes 55] [--runs bench/results/ranks.jsonl]
     bench/studies/ranks.py WORK --table [--runs FILE]        what the runs say, as Markdown
+    bench/studies/ranks.py WORK --score [--runs FILE]        how the score imitation agrees with them, with drawn and with trained weights
 
 CIFAR100 is the folder of the official binary files (train.bin, test.bin).  The kernels are all files of kernels/ that ResNet-20
 takes; kernels that `kas-gpu sample` draws within half of the FLOPs, of each space; and kernels that a search found and trained
@@ -209,6 +210,22 @@ def table(runs):
               f"{statistics.median(of_kernel[k][1] for k in kernels):.0f} |")
 
 
+def score(args):
+    """Compares the score imitation, which trains nothing, with the runs: it imitates drawn weights, then those of the baseline."""
+    by_name = verdicts(known_runs(args.runs))
+    with open(os.path.join(args.work, "kernels.json")) as file:
+        paths = {kernel_name(kernel): kernel["kernel"] for kernel in json.load(file) if kernel["kernel"]}
+    names = sorted((name for name in paths if name in by_name["long"]), key=lambda name: -by_name["long"][name][0])
+    half = names[:len(names) // 2]
+    print(f"{len(names)} kernels\n\n| weights that are imitated | with long, all | of the better half | with imitation-1, of the better half |\n|---|---:|---:|---:|")
+    for weights, words in (("drawn", ()), ("trained", ("--init", baseline(args)))):
+        lines = must("score", "--net", NET, "--dataset", dataset(args, 50000), "--scores", "imitation", *words, "--json", *(paths[name] for name in names))
+        scored = {kernel_name({"kernel": line["file"]}): line["scores"]["imitation"] or 0.0 for line in lines if line.get("file")}
+        agree = [spearman([scored[name] for name in of], [by_name[setting][name][0] for name in of])
+                 for setting, of in (("long", names), ("long", half), ("imitation-1", half))]
+        print(f"| {weights} | " + " | ".join(f"{value:.2f}" for value in agree) + " |")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("work")
@@ -220,11 +237,14 @@ def main():
     parser.add_argument("--found", type=int, default=30)
     parser.add_argument("--nas-pte", type=int, default=8)
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--score", action="store_true")
     args = parser.parse_args()
     args.work = os.path.abspath(args.work)
     os.makedirs(args.work, exist_ok=True)
     if args.table:
         table(known_runs(args.runs))
+    elif args.score:
+        score(args)
     else:
         part(args)
 

@@ -9,8 +9,8 @@
 
 #include "cuda/kernels/args.h"
 
-/* Return the name of a pass's kernel (there are others where every group is one channel), and whether kas_dev_conv_weights, which fills `wt`, must run
- * before it. */
+/* Return the name of a pass's kernel (there are others where every group is one channel), and whether
+ * kas_dev_conv_weights, which fills `wt`, must run before it. */
 const char *kas_conv_loops_name(const kas_conv_desc *desc, kas_conv_pass pass);
 bool kas_conv_loops_transpose(const kas_conv_desc *desc, kas_conv_pass pass);
 

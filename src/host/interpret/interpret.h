@@ -59,7 +59,7 @@ typedef struct kas_interpreter {
     bool *claimed;           /* [layers] grad has been written in this backward pass */
     void *mean, *rstd;       /* statistics of batch norms: that of layer i begins at norm[i] */
     size_t *norm;            /* [layers] */
-    void *factor, *offset;   /* of the channels of norms, likewise; 1 and 0 unless `loaded` */
+    void *factor, *offset;   /* of the channels of norms, likewise; only if `loaded` */
     bool loaded;             /* weights are those of a file */
     struct kas_steps *steps; /* [targets] of each replaced layer's kernel */
     int *target;             /* [layers] the replaced target that the layer is; -1 = none */

@@ -5,8 +5,8 @@
 
 #include "host/device/cpu/cpu.h"
 
-/* 1: the device's kernels were built for AVX-512, for AVX2. kas_cpu_lanes returns the float32 values of the
- * vectors that they were built for. */
+/* 1: the device's kernels were built for AVX-512, for AVX2. kas_cpu_lanes returns the float32 values
+ * of the vectors that they were built for. */
 extern const int kas_cpu_avx512, kas_cpu_avx2;
 int kas_cpu_lanes(void);
 
@@ -51,8 +51,8 @@ kas_status kas_wide_conv_hold(kas_cpu *cpu, const kas_wide_conv *wide, const kas
 /* A convolution over lines of pixels (conv_lines.h). kas_lines_fit returns whether a pass can be run
  * so, and kas_lines_pay whether that is faster than oneDNN. kas_lines_macs
  * returns the multiply-adds of a forward pass over lines: those of lanes without a channel count, and
- * copies in as many as they take as long as. `partial` is
- * scratch of kas_lines_partial bytes for the gradient of the weights. */
+ * copies in as many as they take as long as. `partial` is scratch of kas_lines_partial bytes for the
+ * gradient of the weights. */
 bool kas_lines_fit(const kas_conv_desc *desc, kas_conv_pass pass);
 bool kas_lines_pay(const kas_conv_desc *desc, kas_conv_pass pass);
 double kas_lines_macs(const kas_conv_desc *desc);
