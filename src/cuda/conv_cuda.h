@@ -3,8 +3,8 @@
  *     matmul   1x1, stride 1, no padding: cuBLASLt on the pixels as a matrix, groups as a batch
  *     cudnn    all others, as graphs of cuDNN 9 (dnn_graph.h); padded pixels are
  *              strides to it, which its engines take as they are or copy into the workspace
- *     direct   our own kernels (src/cuda/kernels/conv.cu), for what both refuse; depthwise ones
- *              are timed beside cuDNN's engines
+ *     direct   our own kernels (src/cuda/kernels/conv*.cu), for what both refuse; those of depthwise
+ *              convolutions and those of groups on tensor cores are timed beside cuDNN's engines
  *
  * float32 means float32 products (TF32 only where the convolution allows it), so that the device
  * agrees with the reference. Only deterministic algorithms are taken, and the choice among them
@@ -14,6 +14,7 @@
 #define KAS_CUDA_CONV_CUDA_H
 
 #include "cuda/cuda.h"
+#include "host/device/conv_loops.h"
 
 /* What a library computes in the same call as a pass:
  *
@@ -60,11 +61,26 @@ void kas_cudnn_conv_free(kas_cuda *cuda, kas_cudnn_conv *conv); /* NULL is allow
 kas_status kas_cudnn_conv_run(kas_cuda *cuda, const kas_cudnn_conv *conv,
                               const kas_conv_operands *o);
 
+/* Blocks that are enough for any GPU */
+enum { KAS_ENOUGH_BLOCKS = 512 };
+
+/* Passes on tensor cores by our own kernels: several groups, of channels and pitches that are multiples
+ * of 8, with weights that fit a block; float32 only where TF32 is allowed; from sm_80 on; pointers
+ * aligned to KAS_CONV_ALIGNMENT. `parts` is that of kas_conv_args. */
+typedef struct kas_mma_launch {
+    kas_conv_launch launch;
+    int parts;
+} kas_mma_launch;
+bool kas_mma_takes(const kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass);
+const char *kas_mma_name(kas_conv_pass pass);
+kas_mma_launch kas_mma_launch_of(const kas_conv_desc *desc, kas_conv_pass pass);
+
 /* A convolution by our own kernels. create fails only where a kernel cannot be had at all. */
 typedef struct kas_direct {
-    kas_function *weights, *pass[3];
-    kas_function *sum; /* of the parts of a depthwise gradient of the weights, if several */
-    int parts;
+    kas_function *weights, *loops[3],
+        *mma[3];       /* mma: NULL where tensor cores do not take the pass */
+    kas_function *sum; /* of the parts of a gradient of the weights, if several */
+    int parts;         /* of the depthwise one by loops */
     size_t workspace_bytes;
 } kas_direct;
 kas_status kas_direct_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_direct *out);

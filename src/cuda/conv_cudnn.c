@@ -16,7 +16,7 @@
 struct kas_cudnn_conv {
     bool tensor_cores; /* whether they may be used */
     bool ranked_only;  /* see `list` */
-    /* Our own kernels are a candidate of a depthwise convolution, and its plan where taken. */
+    /* Our own kernels are a candidate of convolutions in groups, and the plan where taken. */
     kas_direct direct;
     bool has_direct, takes_direct;
     kas_conv_desc desc;
@@ -172,7 +172,8 @@ kas_status kas_cudnn_conv_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_
         return kas_fail(KAS_NO_MEMORY, "no memory for a convolution");
     c->tensor_cores = desc->tf32 || desc->dtype != KAS_F32;
     c->ranked_only = kas_conv_has_beside(beside);
-    c->has_direct = kas_conv_is_depthwise(desc) && !kas_conv_has_beside(beside);
+    c->has_direct = !kas_conv_has_beside(beside) &&
+                    (kas_conv_is_depthwise(desc) || kas_mma_takes(cuda, desc, pass));
     c->desc = *desc;
     c->pass = pass;
     if (c->has_direct)

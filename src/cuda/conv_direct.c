@@ -1,9 +1,10 @@
-/* Launches of our own convolution kernels on the GPU. */
+/* Launches of our own convolution kernels on the GPU: on tensor cores (conv_mma.c) where these take the
+ * pass, else by loops. */
 #include "cuda/conv_cuda.h"
 #include "host/device/conv_loops.h"
 
-/* Blocks that are enough for any GPU, and the fewest rows of images of one */
-enum { ENOUGH_BLOCKS = 512, LEAST_ROWS = 2 * KAS_CONV_TEAMS };
+/* The fewest rows of images that are a block's */
+enum { LEAST_ROWS = 2 * KAS_CONV_TEAMS };
 
 static size_t weights_of(const kas_conv_desc *d)
 {
@@ -17,7 +18,7 @@ static int parts_of(const kas_conv_desc *d)
     const kas_conv_launch launch = kas_conv_loops_launch(d, KAS_CONV_BACKWARD_WEIGHTS);
     const int blocks = (int)(launch.grid[0] * launch.grid[1]);
     const int most = d->n * kas_conv_out_h(d) / LEAST_ROWS;
-    const int wanted = (ENOUGH_BLOCKS + blocks - 1) / blocks;
+    const int wanted = (KAS_ENOUGH_BLOCKS + blocks - 1) / blocks;
     if (!kas_conv_is_depthwise(d) || most < 2)
         return 1;
     return wanted < most ? wanted : most;
@@ -30,6 +31,20 @@ static kas_status find_sum(kas_cuda *cuda, kas_direct *out)
     return kas_cuda_module_function(module, "kas_dev_bias_backward", &out->sum);
 }
 
+/* Finds the kernels of a pass, and returns how many parts of a gradient of the weights they write. */
+static kas_status find_pass(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,
+                            kas_module *module, kas_direct *out, int *parts)
+{
+    const bool sums = pass == KAS_CONV_BACKWARD_WEIGHTS;
+    KAS_TRY(kas_cuda_module_function(module, kas_conv_loops_name(desc, pass), &out->loops[pass]));
+    *parts = sums ? out->parts : 1;
+    if (!kas_mma_takes(cuda, desc, pass))
+        return KAS_OK;
+    const int mma = kas_mma_launch_of(desc, pass).parts;
+    *parts = sums && mma > *parts ? mma : *parts;
+    return kas_cuda_module_function(module, kas_mma_name(pass), &out->mma[pass]);
+}
+
 kas_status kas_direct_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_direct *out)
 {
     kas_module *module;
@@ -37,27 +52,27 @@ kas_status kas_direct_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_dire
         desc->kernel_h * desc->kernel_w > 65535)
         return kas_fail(KAS_UNSUPPORTED, "convolution: at most 65535 groups, channels of a group "
                                          "and taps are allowed on a GPU");
-    KAS_TRY(kas_cuda_module_builtin(&cuda->base, desc->dtype, &module));
-    KAS_TRY(kas_cuda_module_function(module, "kas_dev_conv_weights", &out->weights));
-    for (int pass = 0; pass < 3; pass++)
-        KAS_TRY(kas_cuda_module_function(module, kas_conv_loops_name(desc, (kas_conv_pass)pass),
-                                         &out->pass[pass]));
     const size_t weights = weights_of(desc);
     if (weights > KAS_CUDA_MAX_WORKSPACE / sizeof(float))
         return kas_fail(KAS_UNSUPPORTED,
                         "convolution: %zu weights; at most %zu are allowed on a GPU", weights,
                         KAS_CUDA_MAX_WORKSPACE / sizeof(float));
+    KAS_TRY(kas_cuda_module_builtin(&cuda->base, desc->dtype, &module));
+    KAS_TRY(kas_cuda_module_function(module, "kas_dev_conv_weights", &out->weights));
     out->parts = parts_of(desc);
-    if (out->parts > 1)
+    int parts = 1;
+    for (int pass = 0; pass < 3; pass++)
+        KAS_TRY(find_pass(cuda, desc, (kas_conv_pass)pass, module, out, &parts));
+    if (parts > 1)
         KAS_TRY(find_sum(cuda, out));
-    out->workspace_bytes = (size_t)out->parts * weights * sizeof(float);
+    out->workspace_bytes = (size_t)parts * weights * sizeof(float);
     return kas_cuda_reserve_workspace(cuda, out->workspace_bytes);
 }
 
 /* Adds up the gradients of the parts, in order. */
 static kas_status add_parts(kas_cuda *cuda, const kas_direct *direct, const kas_conv_args *conv)
 {
-    const int c = conv->c_out * conv->kernel_h * conv->kernel_w;
+    const int c = conv->c_out * conv->group_in * conv->kernel_h * conv->kernel_w;
     const kas_column_sum_args args = {.x = conv->wt,
                                       .out = conv->dw,
                                       .rows = conv->parts,
@@ -70,19 +85,38 @@ static kas_status add_parts(kas_cuda *cuda, const kas_direct *direct, const kas_
     return kas_cuda_launch(cuda, direct->sum, grid, block, &args);
 }
 
+static kas_status run_mma(kas_cuda *cuda, const kas_direct *direct, const kas_conv_desc *desc,
+                          kas_conv_pass pass, kas_conv_args *args)
+{
+    const kas_mma_launch mma = kas_mma_launch_of(desc, pass);
+    args->parts = mma.parts;
+    return kas_cuda_launch(cuda, direct->mma[pass], mma.launch.grid, mma.launch.block, args);
+}
+
+static kas_status run_loops(kas_cuda *cuda, const kas_direct *direct, const kas_conv_desc *desc,
+                            kas_conv_pass pass, kas_conv_args *args)
+{
+    if (kas_conv_loops_transpose(desc, pass)) {
+        const kas_conv_launch transpose = kas_conv_loops_transpose_launch(desc);
+        KAS_TRY(kas_cuda_launch(cuda, direct->weights, transpose.grid, transpose.block, args));
+    }
+    kas_conv_launch launch = kas_conv_loops_launch(desc, pass);
+    if (pass == KAS_CONV_BACKWARD_WEIGHTS && direct->parts > 1) {
+        args->parts = direct->parts;
+        launch.grid[2] = (unsigned)direct->parts;
+    }
+    return kas_cuda_launch(cuda, direct->loops[pass], launch.grid, launch.block, args);
+}
+
 kas_status kas_direct_run(kas_cuda *cuda, const kas_direct *direct, const kas_conv_desc *desc,
                           kas_conv_pass pass, void *x, void *w, void *y)
 {
     kas_conv_args args = kas_conv_loops_args(desc, x, w, y, (float *)(uintptr_t)cuda->workspace);
-    if (kas_conv_loops_transpose(desc, pass)) {
-        const kas_conv_launch transpose = kas_conv_loops_transpose_launch(desc);
-        KAS_TRY(kas_cuda_launch(cuda, direct->weights, transpose.grid, transpose.block, &args));
-    }
-    kas_conv_launch launch = kas_conv_loops_launch(desc, pass);
-    if (pass != KAS_CONV_BACKWARD_WEIGHTS || direct->parts == 1)
-        return kas_cuda_launch(cuda, direct->pass[pass], launch.grid, launch.block, &args);
-    args.parts = direct->parts;
-    launch.grid[2] = (unsigned)direct->parts;
-    KAS_TRY(kas_cuda_launch(cuda, direct->pass[pass], launch.grid, launch.block, &args));
-    return add_parts(cuda, direct, &args);
+    const kas_conv_operands operands = {.x = x, .w = w, .y = y};
+    if (direct->mma[pass] && kas_conv_operands_are_aligned(&operands))
+        KAS_TRY(run_mma(cuda, direct, desc, pass, &args));
+    else
+        KAS_TRY(run_loops(cuda, direct, desc, pass, &args));
+    return pass == KAS_CONV_BACKWARD_WEIGHTS && args.parts > 1 ? add_parts(cuda, direct, &args)
+                                                               : KAS_OK;
 }

@@ -87,6 +87,9 @@ static const struct {
     {"depthwise_forward", 2, 1},
     {"depthwise_backward_data", 2, 1},
     {"depthwise_backward_weights", 2, 0},
+    {"mma_forward", 0, 0}, /* a lane has pairs of channels */
+    {"mma_backward_data", 0, 0},
+    {"mma_backward_weights", 0, 0},
     {"augment", 0, 2},
     {"augment_mixed", 0, 1},
     {"clip_partial", 1, 0},

@@ -45,7 +45,16 @@ static const conv_case cases[] = {
      0},                                      /* two outputs a channel, vectors that are not full */
     {5, 6, 9, 12, 6, 3, 3, 3, 1, SAME, 4, 0}, /* two images in a vector, and the last alone */
     {4, 5, 7, 6, 8, 2, 3, 5, 1, SAME, 0, 2},  /* two images, taps apart */
+    /* on tensor cores, where our own kernels run on a GPU and TF32 is allowed */
+    {3, 7, 5, 32, 32, 4, 3, 3, 1, SAME, 0, 0},   /* octets, an odd number of them */
+    {5, 19, 15, 32, 32, 2, 3, 3, 1, SAME, 8, 0}, /* more pixels than a block has */
+    {2, 9, 8, 64, 64, 2, 3, 3, 2, 1, 0, 0},      /* 32 channels of a group, stride */
+    {2, 9, 10, 48, 144, 3, 3, 5, 1, SAME, 0, 2}, /* 16 to 48, taps apart */
+    {2, 11, 9, 128, 64, 2, 3, 3, 2, 2, 0, 2},    /* 64 to 32, taps apart, stride */
+    {2, 6, 9, 16, 80, 2, 5, 5, 3, SAME, 0, 0},   /* 8 to 40, stride 3 */
 };
+
+static double the_error; /* what products may add to a tolerance */
 
 typedef struct tensors {
     double *x, *w, *dy, *y, *dx, *dw; /* reference */
@@ -127,7 +136,8 @@ static void run_case(const kas_conv_desc *d, const tensors *t, const char *what)
                  d->groups, d->kernel_h, d->kernel_w, pass);
         compare(label, got[pass], ((double *[]){t->y, t->dx, t->dw})[pass],
                 (size_t[]){t->ys, t->xs, t->ws}[pass],
-                2e-6 + (pass < 2 || dw_is_widened ? rounding() : 0)); /* dw is float32 */
+                2e-6 + the_error +
+                    (pass < 2 || dw_is_widened ? rounding() : 0)); /* dw is float32 */
         if (orders() == 3)
             printf("%s: %s\n", label, kas_conv_cpu_implementation(conv, (kas_conv_pass)pass));
         free(got[pass]);
@@ -166,6 +176,24 @@ static void test_library(void **state)
         free_reference(&t);
     }
     print_worst("library");
+}
+
+/* Float32 with products that may be rounded to TF32, of which the CPU makes no use. */
+static void test_tf32(void **state)
+{
+    (void)state;
+    if (the_dtype != KAS_F32 || orders() == 3)
+        skip();
+    the_error = 1.0 / 2048; /* of the factors; sums of the products of both stay below it here */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kas_conv_desc desc = desc_of(&cases[i]);
+        desc.tf32 = true;
+        tensors t = make_reference(&desc);
+        run_case(&desc, &t, "TF32");
+        free_reference(&t);
+    }
+    the_error = 0;
+    print_worst("TF32");
 }
 
 /* The first layer: what pads the images may be channels to a library. */
@@ -362,10 +390,10 @@ static void test_bad_descriptor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_library),        cmocka_unit_test(test_finite_padding),
-        cmocka_unit_test(test_loops),          cmocka_unit_test(test_crooked),
-        cmocka_unit_test(test_deterministic),  cmocka_unit_test(test_bias),
-        cmocka_unit_test(test_bad_descriptor),
+        cmocka_unit_test(test_library),        cmocka_unit_test(test_tf32),
+        cmocka_unit_test(test_finite_padding), cmocka_unit_test(test_loops),
+        cmocka_unit_test(test_crooked),        cmocka_unit_test(test_deterministic),
+        cmocka_unit_test(test_bias),           cmocka_unit_test(test_bad_descriptor),
     };
     return RUN_FOR_EACH_DTYPE(tests, open_the_device, close_the_device);
 }

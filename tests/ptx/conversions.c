@@ -51,6 +51,17 @@ static inline float f16_value(uint16_t bits)
     return (float)h;
 }
 
+/* To the nearest number with 10 digits of fraction, ties away from zero. */
+static inline uint32_t tf32_of(float x)
+{
+    int exponent;
+    const double fraction = frexp(x, &exponent);
+    const float rounded = (float)ldexp(round(ldexp(fraction, 11)), exponent - 11);
+    uint32_t bits;
+    memcpy(&bits, isfinite(x) ? &rounded : &x, sizeof bits);
+    return bits;
+}
+
 /* Two floats in one register, the first in the upper half. */
 static inline uint32_t pair(uint16_t upper, uint16_t lower)
 {
@@ -115,6 +126,7 @@ static inline float saturate(float x)
     X("cvt.rn.f32.f64", rn_f32_f64, PTX_CONVERSION, f32, f64, none, none, a)                       \
     X("cvt.rn.bf16.f32", rn_bf16_f32, PTX_CONVERSION, u16, f32, none, none, bf16_of(a))            \
     X("cvt.rn.f16.f32", rn_f16_f32, PTX_CONVERSION, u16, f32, none, none, f16_of(a))               \
+    X("cvt.rna.tf32.f32", rna_tf32_f32, PTX_CONVERSION, u32, f32, none, none, tf32_of(a))          \
     X("cvt.f32.bf16", f32_bf16, PTX_CONVERSION, f32, u16, none, none, bf16_value(a))               \
     X("cvt.f32.f16", f32_f16, PTX_CONVERSION, f32, u16, none, none, f16_value(a))                  \
     X("cvt.rn.bf16x2.f32", rn_bf16x2_f32, PTX_CONVERSION, u32, f32, f32, none,                     \

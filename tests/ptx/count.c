@@ -83,8 +83,8 @@ ptx_counts ptx_count(const ptx_function *f)
 
 const char *ptx_class_name(ptx_class class)
 {
-    static const char *const names[PTX_CLASSES] = {"float",     "special", "integer", "conversion",
-                                                   "load",      "store",   "shared",  "local",
-                                                   "parameter", "shuffle", "barrier", "branch"};
+    static const char *const names[PTX_CLASSES] = {
+        "float", "special",   "integer", "conversion", "load",    "store", "shared",
+        "local", "parameter", "shuffle", "tensor",     "barrier", "branch"};
     return names[class];
 }

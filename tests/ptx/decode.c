@@ -295,6 +295,35 @@ static bool decode_shuffle(ptx_decoder *d, ptx_statement *s, ptx_instruction *i)
            ptx_operand(d, s->operand[4], 4, &i->part[0]);
 }
 
+/* "mma.sync... {%f1, %f2, %f3, %f4}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, {%f5, %f6, %f7, %f8}". */
+static bool decode_mma(ptx_decoder *d, ptx_statement *s, ptx_instruction *i)
+{
+    static const char *const names[] = {
+        [PTX_MMA_TF32] = "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32",
+        [PTX_MMA_BF16] = "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32",
+        [PTX_MMA_F16] = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"};
+    static const int registers[] = {4, 4, 2, 4};
+    char *part[PTX_VECTOR];
+    int k = 0, parts = 0;
+    while (k <= PTX_MMA_F16 && strcmp(s->name, names[k]) != 0)
+        k++;
+    if (k > PTX_MMA_F16)
+        return unknown(d, s, "");
+    i->kind = PTX_MMA_KIND;
+    i->class = PTX_TENSOR;
+    i->mode = (uint8_t)k;
+    if (!wants(d, s, 4))
+        return false;
+    for (int o = 0; o < 4; o++) {
+        if (split(s->operand[o], part) != registers[o])
+            return unknown(d, s, " with other registers");
+        for (k = 0; k < registers[o]; k++)
+            if (!ptx_operand(d, part[k], 4, &i->part[parts++]))
+                return false;
+    }
+    return true;
+}
+
 static bool decode_branch(ptx_decoder *d, ptx_statement *s, ptx_instruction *i)
 {
     i->kind = PTX_BRANCH_KIND;
@@ -360,6 +389,8 @@ static bool decode_any(ptx_decoder *d, ptx_statement *s, ptx_instruction *i)
         return decode_insert(d, s, i);
     if (starts(s->name, "shfl."))
         return decode_shuffle(d, s, i);
+    if (starts(s->name, "mma."))
+        return decode_mma(d, s, i);
     if (strstr(s->name, ".pred"))
         return decode_logic(d, s, i);
     if (strcmp(s->name, "bra") == 0 || strcmp(s->name, "bra.uni") == 0)

@@ -217,6 +217,8 @@ static bool step(ptx_run_state *x, ptx_warp *w, const ptx_instruction *i, uint32
         return true;
     case PTX_SHUFFLE_KIND:
         return ptx_shuffle_lanes(x, w, i, mask);
+    case PTX_MMA_KIND:
+        return ptx_multiply(x, w, i, mask);
     case PTX_COPY_KIND:
         return ptx_copy(x, w, i, mask);
     case PTX_COPIED:

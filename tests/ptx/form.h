@@ -10,6 +10,7 @@
 #include "ptx/ptx.h"
 
 enum { PTX_LANES = 32, PTX_NAME = 160, PTX_VECTOR = 4, PTX_THREADS = 1024 };
+enum { PTX_MMA_PARTS = 14 }; /* registers of mma.sync: 4 of d, 4 of a, 2 of b, 4 of c */
 
 /* A place (the upper two bits) and a byte offset. */
 typedef uint32_t ptx_ref;
@@ -61,6 +62,7 @@ typedef enum ptx_kind {
     PTX_COPY_KIND, /* cp.async: from global memory at b to shared memory at a */
     PTX_COPIED,    /* cp.async.wait_all */
     PTX_SHUFFLE_KIND,
+    PTX_MMA_KIND, /* all its registers are parts */
     PTX_VOTE,
     PTX_BARRIER_KIND,
     PTX_BRANCH_KIND,
@@ -68,12 +70,13 @@ typedef enum ptx_kind {
 } ptx_kind;
 typedef enum ptx_logic { PTX_AND, PTX_OR, PTX_XOR, PTX_NOT, PTX_MOVE } ptx_logic;
 typedef enum ptx_shuffle { PTX_BFLY, PTX_DOWN, PTX_UP, PTX_IDX } ptx_shuffle;
+typedef enum ptx_mma { PTX_MMA_TF32, PTX_MMA_BF16, PTX_MMA_F16 } ptx_mma; /* the dtype of a and b */
 
 typedef struct ptx_instruction {
     uint8_t kind, class, space;
     uint8_t size;   /* bytes of a value of d; of an element in memory; of a part */
     uint8_t count;  /* elements of a vector, parts of a pack */
-    uint8_t mode;   /* ptx_logic, ptx_shuffle; whether a load extends signs */
+    uint8_t mode;   /* ptx_logic, ptx_shuffle, ptx_mma; whether a load extends signs */
     uint8_t wide;   /* bytes of a register that is loaded or stored */
     bool read_only; /* ld.global.nc */
     bool moves;     /* only a copy: ptxas gives both registers one place */
@@ -85,7 +88,7 @@ typedef struct ptx_instruction {
     int target, rejoin; /* of a branch: where it leads, where both ways meet (-1: at the end) */
     int64_t offset;     /* of an address; of a constant in p: see PTX_PREDICATE */
     ptx_ref d, a, b, c; /* an address is a */
-    ptx_ref part[PTX_VECTOR];
+    ptx_ref part[PTX_MMA_PARTS];
     ptx_lanes_fn *fn;
 } ptx_instruction;
 

@@ -60,6 +60,7 @@ typedef enum ptx_class {
     PTX_LOCAL,  /* loads and stores of local memory */
     PTX_PARAMETER,
     PTX_SHUFFLE,
+    PTX_TENSOR, /* products of matrices */
     PTX_BARRIER,
     PTX_BRANCH,
     PTX_CLASSES

@@ -59,7 +59,7 @@ static inline void ptx_use(ptx_warp *w, uint32_t chain)
 bool ptx_run_fault(const ptx_run_state *x, const ptx_warp *w, const ptx_instruction *i, int lane,
                    const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* access.c, shuffle.c. A copy is done when its warp waits for it; until then what it writes counts as
+/* access.c, shuffle.c, mma.c. A copy is done when its warp waits for it; until then what it writes counts as
  * unwritten, and nothing may write there, or where it reads. ptx_forget_copies forgets those for which
  * an earlier block did not wait. */
 bool ptx_copy(ptx_run_state *x, ptx_warp *w, const ptx_instruction *i, uint32_t mask);
@@ -67,6 +67,7 @@ bool ptx_wait_copies(ptx_run_state *x, ptx_warp *w, uint32_t mask);
 void ptx_forget_copies(void);
 bool ptx_access(ptx_run_state *x, ptx_warp *w, const ptx_instruction *i, uint32_t mask);
 bool ptx_shuffle_lanes(ptx_run_state *x, ptx_warp *w, const ptx_instruction *i, uint32_t mask);
+bool ptx_multiply(ptx_run_state *x, ptx_warp *w, const ptx_instruction *i, uint32_t mask);
 
 /* count.c: what an access costs. `address` is valid for the lanes of the mask. */
 void ptx_count_global(ptx_counts *counts, const uint64_t address[PTX_LANES], uint32_t mask,

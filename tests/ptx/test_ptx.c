@@ -48,6 +48,14 @@ static const char kernels[] =
     "  ((unsigned char *)a.y)[I] = (unsigned char)I; }\n"
     "KERNEL(local) { float v[8]; for (int k = 0; k < 8; k++) v[k] = a.x[(I + k) % a.n];\n"
     "  a.y[I] = v[(int)a.x[I] & 7]; }\n"
+    /* row r of a is 1 + r, column c of b is 2^c, in bf16 */
+    "#define MMA(d, a0, a1, b) asm(\"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32\"\\\n"
+    "  \" {%0, %1, %2, %3}, {%4, %5, %4, %5}, {%6, %6}, {%0, %1, %2, %3};\"\\\n"
+    "  : \"+f\"(d[0]), \"+f\"(d[1]), \"+f\"(d[2]), \"+f\"(d[3]) : \"r\"(a0), \"r\"(a1), \"r\"(b))\n"
+    "#define TWICE(v) ((__float_as_uint(v) >> 16) * 0x10001u)\n"
+    "KERNEL(product) { float d[4] = {1, 2, 3, 4}; const int g = T / 4;\n"
+    "  MMA(d, TWICE(1.0f + g), TWICE(9.0f + g), TWICE((float)(1 << g)));\n"
+    "  for (int k = 0; k < 4; k++) a.y[4 * T + k] = d[k]; }\n"
     "KERNEL(copy) { a.y[I] = a.x[I]; }\n"
     "KERNEL(apart) { a.y[I] = a.x[(I * 8) % 256]; }\n"
     "KERNEL(banks) { __shared__ float s[32 * 32]; s[T * 32] = 1; __syncthreads();\n"
@@ -123,6 +131,8 @@ static const char kernels[] =
     "KERNEL(halves_race) { ((unsigned short *)a.y)[I / 2] = (unsigned short)I; }\n"
     "KERNEL(halves_race_behind) { a.y[I] = 0; __syncthreads();\n"
     "  if (T < 2) ((unsigned short *)a.y)[1] = (unsigned short)(T + 1); }\n"
+    "KERNEL(product_of_some) { float d[4] = {0, 0, 0, 0}; if (T != 5) MMA(d, 0u, 0u, 0u);\n"
+    "  a.y[T] = d[0]; }\n"
     "KERNEL(lane_away) { float v = a.x[I]; if (T % 32 < 16) v = __shfl_sync(0xffff, v, 20); a.y[I] "
     "= v; }\n"
     "KERNEL(mask_too_large) { float v = a.x[I]; if (T % 32 < 16) v += __shfl_xor_sync(0xffffffff, "
@@ -260,6 +270,18 @@ static void shuffles(void **state)
     run("row_sum", 4, 64);
     for (int i = 0; i < N; i++)
         assert_true(y[i] == 31 * 16.0f + 32.0f * (float)(i / 32 * 32));
+    drop_memory();
+}
+
+static void products(void **state)
+{
+    (void)state;
+    need_nvrtc();
+    set_memory();
+    run("product", 1, 32);
+    for (int i = 0; i < 128; i++) /* row i / 16 or 8 more, column i / 4 % 4 * 2 or 1 more */
+        assert_true(y[i] == (float)((1 + i / 16 + i % 4 / 2 * 8) * (16 << (i / 4 % 4 * 2 + i % 2)) +
+                                    i % 4 + 1));
     drop_memory();
 }
 
@@ -414,6 +436,7 @@ static void planted_faults(void **state)
         {"halves_race", 1, N, "a race at"},
         {"halves_race_behind", 1, N, "a race at"},
         {"lane_away", 1, 32, "a shuffle that reads lane 20, which takes no part in it"},
+        {"product_of_some", 1, 32, "a product of matrices in which only lanes 0xffffffdf"},
         {"mask_too_large", 1, 32, "names lanes that are not there"},
         {"not_in_mask", 1, 32, "leaves out its own lane"},
         {"lanes_wait", 1, 128, "a barrier that only lanes"},
@@ -560,12 +583,18 @@ static void unknown_instruction(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(elementwise),      cmocka_unit_test(reduction),
-        cmocka_unit_test(shuffles),         cmocka_unit_test(divergence),
-        cmocka_unit_test(no_races),         cmocka_unit_test(local_memory),
-        cmocka_unit_test(counts),           cmocka_unit_test(chains),
-        cmocka_unit_test(planted_faults),   cmocka_unit_test(roundings),
-        cmocka_unit_test(arguments_behind), cmocka_unit_test(unknown_instruction)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(elementwise),
+                                       cmocka_unit_test(reduction),
+                                       cmocka_unit_test(shuffles),
+                                       cmocka_unit_test(divergence),
+                                       cmocka_unit_test(products),
+                                       cmocka_unit_test(no_races),
+                                       cmocka_unit_test(local_memory),
+                                       cmocka_unit_test(counts),
+                                       cmocka_unit_test(chains),
+                                       cmocka_unit_test(planted_faults),
+                                       cmocka_unit_test(roundings),
+                                       cmocka_unit_test(arguments_behind),
+                                       cmocka_unit_test(unknown_instruction)};
     return cmocka_run_group_tests(tests, open_module, close_module);
 }

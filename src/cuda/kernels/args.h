@@ -278,8 +278,9 @@ typedef struct kas_loss_scale_args {
 typedef struct kas_conv_args {
     kas_real *x, *w, *y;
     float *dw, *wt; /* wt: scratch, as many floats as w */
-    /* Depthwise gradient of the weights: blocks that share the rows of all images. With more than
-     * one, wt gets [parts] gradients instead of dw. */
+    /* Gradient of the weights, depthwise or on tensor cores: how many parts of the sum there are. With
+     * more than one, wt gets [parts] gradients instead of dw. Other passes on tensor cores: blocks
+     * that share the pixels. */
     int parts;
     int n, h, width, c_in, c_out, groups;
     int group_in, group_out; /* channels of a group */
@@ -289,5 +290,15 @@ typedef struct kas_conv_args {
      * Depthwise: all channels. */
     int whole_x, whole_y;
 } kas_conv_args;
+
+/* The same on tensor cores (conv_mma.cu), for groups of whole octets of channels. */
+#define KAS_MMA_WARPS 8
+#define KAS_MMA_TAPS 31            /* of a kernel, at most */
+#define KAS_MMA_OCTETS 128         /* of all taps, at most */
+#define KAS_MMA_WEIGHT_BYTES 36864 /* of shared memory, for the weights of a block */
+/* The octets of channels of the result that a block computes together, of dy where it is summed. */
+#define KAS_MMA_TILES(channels) ((channels) % 32 == 0 ? 4 : (channels) % 16 == 0 ? 2 : 1)
+#define KAS_MMA_SPAN 6 /* octets of x that a warp has in the weights' gradient */
+#define KAS_MMA_SPANS(octets) (((octets) + KAS_MMA_SPAN - 1) / KAS_MMA_SPAN)
 
 #endif

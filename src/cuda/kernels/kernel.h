@@ -10,5 +10,6 @@
 #include "args.h"
 #include "activation.h"
 #include "teams.h"
+#include "mma.h"
 
 #endif
