@@ -37,6 +37,10 @@ scheduled() { "$kas" check kernels/involution.json --net resnet20 --input 3x8x8 
 grep -q '^layer layer2.0.conv1$' "$dir/s.txt"
 scheduled "$dir/s.txt" >"$dir/out"
 grep -q ' layer2.0.conv1 .* ok, bits as by the default schedules$' "$dir/out"
+# The summary has the numbers and the device of the schedule, not those of the command.
+"$kas" show kernels/involution.json --net resnet20 --input 3x8x8 --layer layer2.0.conv1 --schedule cpu --precision bf16 --batch 2 >"$dir/bf16.txt"
+scheduled "$dir/bf16.txt" >"$dir/out"
+grep -q 'of the code for CPUs' "$dir/out" && grep -q 'forward .* (tolerance 2e-02)' "$dir/out" || fail "bf16: $(tail -n 3 "$dir/out")"
 printf '%s\n' 'layer layer1.0.conv1' 'device cpu' 'batch 2' 'kernel f3 # a window' 'lane c0' 'serial n' 'serial h' 'block w x' >"$dir/own.txt"
 scheduled "$dir/own.txt" >"$dir/out"
 grep -q ' ok, bits ' "$dir/out"

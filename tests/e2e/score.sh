@@ -11,6 +11,7 @@ expect 0 'kernels/conv.json' "${score[@]}" kernels/conv.json kernels/depthwise.j
 expect 0 'two initialisations' "${score[@]}" --sampled 4 --scores fisher,az_nas --agreement
 expect 0 'left out: kernels/nas_pte_2.json' "${score[@]}" kernels/conv.json kernels/nas_pte_2.json
 expect 0 '' "${score[@]}" --sampled 2 --space nas-pte --json
+expect 0 '"seed": 18446744073709551615,' "${score[@]}" --scores params --seed 18446744073709551615 --json
 
 # Threads change nothing but the time, where the machine of latencies is named; the same call gives the same numbers.
 expect 0 '' "${score[@]}" --sampled 6 --scores all --agreement --json --machine cpu --threads 1

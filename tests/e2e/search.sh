@@ -80,6 +80,7 @@ for item in baseline 0000 final-0000 final-baseline; do
 done
 grep -q 'images are streamed' "$dir/a/logs/baseline.log" && fail "streamed unasked"
 rm -r "$dir/s/logs"
+expect 2 'the study keeps the number' "$kas" resume "$dir/s" --threads 2
 expect 0 'best kernel:' "$kas" resume "$dir/s" --read-threads 1 # nothing to do but to remember
 expect 0 '"stream":true,"read_threads":1' "$kas" status "$dir/s" --json
 expect 0 'best kernel:' "${search[@]}" --candidates 2 --study "$dir/s" # says nothing of it

@@ -109,6 +109,14 @@ expect 1 'would replace an input of the same command' "$kas" export "$dir/own/ke
 cp "$dir/w.safetensors" "$dir/own/weights.safetensors"
 expect 1 'would replace an input' "$kas" export "$kernel" -o "$dir/own" --weights "$dir/own/weights.safetensors"
 same "$dir/own/kernel.json" "$kernel" && same "$dir/own/weights.safetensors" "$dir/w.kept"
+spare() { expect 1 'would replace an input of the same command' "$kas" "$@"; }
+around=(--net "$dir/net.json")
+spare sensitivity "$kernel" "${around[@]}" --dataset "$dir/d.h5" --picture "$dir/d.h5"
+spare sensitivity "$kernel" "${around[@]}" --dataset "$dir/d.h5" --picture "$dir/net.json"
+spare predict "$kernel" "${around[@]}" --machine h100 -o "$dir/net.json"
+spare interpolate "$kernel" "$dir/k.json" "${around[@]}" --picture "$dir/net.json"
+spare tune "$kernel" "${around[@]}" --layer layer1.0.conv1 -o "$dir/net.json"
+same "$dir/d.h5" "$dir/kept.h5" && same "$dir/net.json" networks/resnet20.json
 
 echo "ok: outputs follow links and spare inputs and devices"
 

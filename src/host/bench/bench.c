@@ -1,6 +1,5 @@
 #include "host/bench/bench.h"
 
-#include <dirent.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "host/core/file/folder.h"
 #include "host/core/log.h"
 
 extern const kas_bench_suite kas_bench_suite_sampler, kas_bench_suite_jit, kas_bench_suite_step,
@@ -118,36 +118,17 @@ kas_status kas_bench_run_all(const kas_bench_suite *const *suite, int count,
     return first;
 }
 
-static int is_json(const struct dirent *entry)
-{
-    const size_t length = strlen(entry->d_name);
-    return length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0;
-}
-
 kas_status kas_bench_kernel_files(const char *path,
                                   kas_status (*each)(void *context, const char *file),
                                   void *context)
 {
     struct stat found;
-    struct dirent **entry;
+    int files;
     if (stat(path, &found) != 0 || !S_ISDIR(found.st_mode))
         return each(context, path);
-    const int count = scandir(path, &entry, is_json, alphasort);
-    KAS_CHECK_LIBC(count >= 0, KAS_FAILURE);
-    kas_status status =
-        count ? KAS_OK
-              : kas_fail(KAS_BAD_INPUT, "%s: the folder has no kernel file (*.json)", path);
-    for (int i = 0; i < count; i++) {
-        char file[4096];
-        if (status == KAS_OK &&
-            snprintf(file, sizeof file, "%s/%s", path, entry[i]->d_name) >= (int)sizeof file)
-            status = kas_fail(KAS_BAD_INPUT, "%s: the path is too long", path);
-        if (status == KAS_OK)
-            status = each(context, file);
-        free(entry[i]);
-    }
-    free(entry);
-    return status;
+    KAS_TRY(kas_folder_each(path, ".json", each, context, &files));
+    return files ? KAS_OK
+                 : kas_fail(KAS_BAD_INPUT, "%s: the folder has no kernel file (*.json)", path);
 }
 
 void kas_bench_line_begin(kas_buf *line, const char *suite, const kas_device_info *info)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "host/device/dtype.h"
-#include "host/core/random.h"
+#include "host/device/fill.h"
 #include "jit/compile/compile.h"
 
 struct kas_bench_programs {
@@ -35,20 +35,13 @@ out:
     return status;
 }
 
-/* Fills a buffer with normal numbers; weights are smaller, as in networks. */
+/* Makes a buffer of normal numbers; weights are smaller, as in networks. */
 static kas_status fill(kas_bench_programs *b, int i, size_t bytes, kas_dtype dtype, double scale)
 {
-    void *values = malloc(bytes);
-    if (!values)
-        return kas_fail(KAS_NO_MEMORY, "no memory for %zu bytes of random numbers", bytes);
     kas_rng rng = kas_rng_make(0, KAS_PURPOSE_TEST, (uint64_t)i);
-    for (size_t k = 0; k < bytes / kas_dtype_size(dtype); k++)
-        kas_dtype_put(values, dtype, k, scale * kas_rng_normal(&rng));
-    kas_status status = kas_mem_alloc(b->device, bytes, &b->memory[i]);
-    if (status == KAS_OK)
-        status = kas_mem_upload(b->device, b->memory[i], values, bytes);
-    free(values);
-    return status;
+    KAS_TRY(kas_mem_alloc(b->device, bytes, &b->memory[i]));
+    return kas_mem_fill_normal(b->device, b->memory[i], dtype, bytes / kas_dtype_size(dtype), scale,
+                               &rng);
 }
 
 static kas_status make_memory(kas_bench_programs *b, kas_program *const *program)

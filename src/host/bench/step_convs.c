@@ -2,8 +2,8 @@
 #include <stdlib.h>
 
 #include "host/device/dtype.h"
+#include "host/device/fill.h"
 #include "host/bench/step_model.h"
-#include "host/core/random.h"
 #include "host/model/model_impl.h"
 
 /* Five buffers, each as large as the largest convolution needs. Outputs never overlap inputs, so
@@ -57,21 +57,6 @@ static void sizes(const kas_net *net, int only, int batch, size_t size[BUFFERS])
     }
 }
 
-/* Fills memory with normal numbers, in float32 or in 16 bits. */
-static kas_status fill(kas_device *device, kas_dtype dtype, void *memory, size_t size, double scale,
-                       uint64_t stream)
-{
-    void *values = malloc(kas_dtype_size(dtype) * size);
-    if (!values)
-        return kas_fail(KAS_NO_MEMORY, "no memory for %zu numbers", size);
-    kas_rng rng = kas_rng_make(0, KAS_PURPOSE_TEST, stream);
-    for (size_t i = 0; i < size; i++)
-        kas_dtype_put(values, dtype, i, scale * kas_rng_normal(&rng));
-    kas_status status = kas_mem_upload(device, memory, values, kas_dtype_size(dtype) * size);
-    free(values);
-    return status;
-}
-
 static kas_status allocate(kas_bench_convs *c, const kas_net *net, int only, int batch)
 {
     const kas_dtype dtype = kas_precision_dtype(c->precision);
@@ -82,8 +67,9 @@ static kas_status allocate(kas_bench_convs *c, const kas_net *net, int only, int
         KAS_TRY(kas_mem_alloc(c->device, bytes, &c->memory[b]));
         KAS_TRY(kas_mem_zero(c->device, c->memory[b], bytes));
     }
-    KAS_TRY(fill(c->device, dtype, c->memory[X], size[X], 1, X));
-    return fill(c->device, dtype, c->memory[W], size[W], 0.05, W);
+    kas_rng rng = kas_rng_make(0, KAS_PURPOSE_TEST, 0);
+    KAS_TRY(kas_mem_fill_normal(c->device, c->memory[X], dtype, size[X], 1, &rng));
+    return kas_mem_fill_normal(c->device, c->memory[W], dtype, size[W], 0.05, &rng);
 }
 
 static kas_status record(kas_bench_convs *c, const kas_net *net, int only, int batch,

@@ -194,7 +194,7 @@ static kas_status put_json(subject *s, const kas_device_info *info, const kas_be
     kas_line_int(&out, "max_primitives", s->sample.max_primitives);
     kas_line_number(&out, "max_flops_ratio", s->sample.budget.max_flops_ratio);
     kas_line_number(&out, "max_params_ratio", s->sample.budget.max_params_ratio);
-    kas_line_int(&out, "seed", (int64_t)s->o->seed);
+    kas_line_uint(&out, "seed", s->o->seed);
     kas_line_int(&out, "repeats", s->repeats);
     kas_line_number(&out, "cpu_seconds", s->all.cpu_seconds);
     kas_bench_line_spread(&out, "kernels_per_core_second", &s->rate);

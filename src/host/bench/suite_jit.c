@@ -194,7 +194,7 @@ static kas_status put_json(subject *s)
     kas_line_int(&out, "batch", s->batch);
     kas_line_text(&out, "precision", kas_precision_names[s->o->precision]);
     kas_line_int(&out, "candidates", s->candidates);
-    kas_line_int(&out, "seed", (int64_t)s->o->seed);
+    kas_line_uint(&out, "seed", s->o->seed);
     kas_bench_line_spread(&out, "kernels", &s->kernels);
     kas_bench_line_spread(&out, "text_bytes", &s->text_bytes);
     for (int i = 0; i < STAGES; i++) {

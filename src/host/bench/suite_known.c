@@ -7,13 +7,14 @@
  * C, because a budget decides that and not the structure. With 1 to 14 primitives and no budget
  * every file can be found. The figure of a rare kernel depends much on chance, so counts are
  * reported with the rates. */
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "host/bench/bench.h"
 #include "host/check/plain.h"
+#include "host/core/file/folder.h"
 #include "host/core/log.h"
 #include "host/net/targets.h"
 #include "host/space/file/kernel_json.h"
@@ -156,15 +157,14 @@ static kas_status make_comparable(kas_kernel *kernel)
     return KAS_OK;
 }
 
-static int is_json(const struct dirent *entry)
+static kas_status read_one(void *context, const char *path)
 {
-    return strstr(entry->d_name, ".json") != NULL;
-}
-
-static kas_status read_one(known *k, const char *folder, const char *file)
-{
-    char path[600];
-    snprintf(path, sizeof path, "%s/%s", folder, file);
+    subject *s = context;
+    known *k = &s->known[s->count];
+    const char *file = strrchr(path, '/') + 1;
+    if (s->count == MAX_KNOWN)
+        return KAS_OK;
+    s->count++;
     snprintf(k->name, sizeof k->name, "%.*s", (int)strcspn(file, "."), file);
     KAS_TRY(kas_kernel_read_file(path, &k->kernel));
     if (make_comparable(&k->kernel) != KAS_OK)
@@ -176,21 +176,12 @@ static kas_status read_one(known *k, const char *folder, const char *file)
 static kas_status read_known(subject *s)
 {
     const char *folder = s->o->kernel ? s->o->kernel : "kernels";
-    struct dirent **list;
-    const int count = scandir(folder, &list, is_json, alphasort);
-    kas_status status = KAS_OK;
-    if (count < 0 && !s->o->kernel)
+    struct stat found;
+    int files;
+    if (!s->o->kernel && stat(folder, &found) != 0)
         return kas_fail(KAS_UNSUPPORTED, "there is no folder \"%s\" here (--kernel FOLDER)",
                         folder);
-    if (count < 0)
-        return kas_fail_errno(KAS_BAD_INPUT, folder);
-    for (int i = 0; i < count; i++) {
-        if (status == KAS_OK && s->count < MAX_KNOWN)
-            status = read_one(&s->known[s->count++], folder, list[i]->d_name);
-        free(list[i]);
-    }
-    free(list);
-    return status;
+    return kas_folder_each(folder, ".json", read_one, s, &files);
 }
 
 /* ---- sampling -------------------------------------------------------------------------------- */

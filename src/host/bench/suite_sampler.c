@@ -182,7 +182,7 @@ static kas_status put_json(line *l, const kas_device_info *info, const kas_bench
     kas_line_int(&out, "max_primitives", l->sample.max_primitives);
     kas_line_number(&out, "max_flops_ratio", l->sample.budget.max_flops_ratio);
     kas_line_number(&out, "max_params_ratio", l->sample.budget.max_params_ratio);
-    kas_line_int(&out, "seed", (int64_t)l->o->seed);
+    kas_line_uint(&out, "seed", l->o->seed);
     kas_line_int(&out, "repeats", l->repeats);
     kas_line_number(&out, "cpu_seconds", l->cpu_seconds);
     kas_bench_line_spread(&out, "kernels_per_core_second", &l->rate);

@@ -5,6 +5,7 @@
  * file, and then a PostgreSQL server that the suite starts for itself where PostgreSQL is
  * installed. What a disk can do at all is the rate at which a file is written and flushed, measured
  * beside it: one process cannot end more items, several have the disk flushed for all of them. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,20 +120,23 @@ static kas_status run_processes(const subject *s, int count)
     memset(s->done, 0, MOST_PROCESSES * sizeof *s->done);
     KAS_CHECK_LIBC(pipe(gate) == 0 && pipe(ready) == 0, KAS_FAILURE);
     fflush(NULL);
-    for (int i = 0; i < count; i++)
-        if (fork() == 0) {
+    for (int i = 0; i < count; i++) {
+        const pid_t pid = fork();
+        failed |= pid < 0;
+        if (pid == 0) {
             close(gate[1]);
             live(s, gate[0], ready[1], &s->done[i]);
             _exit(0);
         }
+    }
+    close(ready[1]); /* so that a read ends when no process is left that may write */
     for (int i = 0; i < count; i++)
         failed |= read(ready[0], &byte, 1) != 1;
     close(gate[0]);
     close(gate[1]);
-    for (int i = 0; i < count; i++)
-        wait(NULL);
+    while (wait(NULL) > 0 || errno == EINTR)
+        ;
     close(ready[0]);
-    close(ready[1]);
     for (int i = 0; i < count; i++)
         failed |= s->done[i].failed;
     return failed ? kas_fail(KAS_FAILURE, "store: a process of %d failed", count) : KAS_OK;

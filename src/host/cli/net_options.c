@@ -140,6 +140,14 @@ kas_status kas_cli_net_is_input(const char *spec)
     return KAS_OK;
 }
 
+kas_status kas_cli_are_inputs(const char *net, const char *const *path, int paths)
+{
+    for (int i = 0; i < paths; i++)
+        if (path[i])
+            KAS_TRY(kas_file_is_input(path[i]));
+    return kas_cli_net_is_input(net);
+}
+
 kas_status kas_cli_fit(const kas_cli_net *o, const char *name, const kas_net *net,
                        const kas_target *targets, int count, kas_assignment *kernels,
                        kas_replacement *out)

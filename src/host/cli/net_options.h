@@ -60,5 +60,7 @@ void kas_cli_training_close(kas_cli_training *training);
 /* Calls kas_file_is_input for the file that `spec` names, with or without options behind it. NULL
  * and the networks that come with kas-gpu name no file. */
 kas_status kas_cli_net_is_input(const char *spec);
+/* The same for a network and for other files of a command; NULL is left out. */
+kas_status kas_cli_are_inputs(const char *net, const char *const *path, int paths);
 
 #endif

@@ -106,7 +106,8 @@ const struct argp kas_search_work_argp = {options, parse, 0, 0, 0, 0, 0};
 static const struct argp_option lead_options[] = {
     {"propose", KEY_PROPOSE, "CMD", 0,
      "Up to half of each generation are kernels that this command proposes: it reads the study's "
-     "history and writes kernel files, one a line. No study keeps it (docs/proposals.md)",
+     "history and writes kernel files, one a line. It is no option of the study, and each run may "
+     "give another (docs/proposals.md)",
      51},
     {"retrain", KEY_RETRAIN, 0, 0,
      "Repeat final trainings that are finished and whose weights are gone", 51},
@@ -291,6 +292,9 @@ kas_status kas_search_rounds(const kas_session_request *request, double factor,
             fprintf(stderr, "the answer is that of round %d: %s/best\n", r - 1, study[(r + 1) % 2]);
             return KAS_OK;
         }
+        if (status == KAS_INTERRUPTED || status == KAS_PREEMPTED)
+            fprintf(stderr, "the same command goes on with this round and those after it; `resume` "
+                            "ends this one only\n");
         KAS_TRY(status);
     }
 }

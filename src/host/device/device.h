@@ -280,9 +280,11 @@ kas_status kas_timer_start(kas_timer *timer);
 kas_status kas_timer_end(kas_timer *timer);                   /* enqueues the second point */
 kas_status kas_timer_read(kas_timer *timer, double *seconds); /* waits for the second point */
 kas_status kas_timer_stop(kas_timer *timer, double *seconds); /* ends and reads */
-/* Runs a plan and measures it. A device that works asynchronously runs it twice and measures the
- * second run, which is enqueued while the first one is under way: a timer that starts on an idle
- * device measures the host's launch too. */
+/* Runs a plan until a further run costs the host no more than one launch; does nothing on the CPU. */
+kas_status kas_plan_prepare(kas_plan *plan);
+/* Runs a plan and measures it. On a device that works asynchronously the measured run is enqueued while
+ * others of the plan are under way, as many as outlast its launch: a timer that starts on an idle device
+ * measures that too. */
 kas_status kas_plan_time(kas_plan *plan, kas_timer *timer, double *seconds);
 
 /* Returns the pitch of a channels-last tensor: the channels rounded up so that every pixel starts

@@ -11,6 +11,7 @@ struct kas_plan {
     int steps, capacity;
     bool captures; /* exchanges (kas_plan_capture_exchanges) */
     void *kept;    /* the device's data for the present steps */
+    int ahead;     /* runs that kas_plan_time enqueues in front of the one that it measures */
 };
 
 kas_status kas_plan_create(kas_device *device, kas_plan **out)
@@ -175,13 +176,39 @@ static bool is_asynchronous(const kas_device *device)
     return device->info.kind != KAS_DEVICE_CPU;
 }
 
-kas_status kas_plan_time(kas_plan *plan, kas_timer *timer, double *seconds)
+/* The first run of a plan loads modules, the second one makes a graph. */
+kas_status kas_plan_prepare(kas_plan *plan)
 {
-    if (is_asynchronous(plan->device))
+    for (int run = 0; run < 2 && is_asynchronous(plan->device); run++)
+        KAS_TRY(kas_plan_run(plan));
+    return KAS_OK;
+}
+
+static kas_status time_behind(kas_plan *plan, kas_timer *timer, double *seconds)
+{
+    for (int i = 0; i < plan->ahead; i++)
         KAS_TRY(kas_plan_run(plan));
     KAS_TRY(kas_timer_start(timer));
     KAS_TRY(kas_plan_run(plan));
     return kas_timer_stop(timer, seconds);
+}
+
+kas_status kas_plan_time(kas_plan *plan, kas_timer *timer, double *seconds)
+{
+    enum { MOST_AHEAD = 64 };
+    static const double launches =
+        50e-6; /* seconds of the host for two points and a run, and more */
+    if (!is_asynchronous(plan->device))
+        return time_behind(plan, timer, seconds);
+    if (plan->ahead == 0)
+        KAS_TRY(kas_plan_prepare(plan));
+    for (int needed = plan->ahead > 0 ? plan->ahead : 1;;) {
+        plan->ahead = needed;
+        KAS_TRY(time_behind(plan, timer, seconds));
+        needed = (int)fmin(ceil(launches / fmax(*seconds, 1e-6)), MOST_AHEAD);
+        if (needed <= plan->ahead)
+            return KAS_OK;
+    }
 }
 
 /* ---- times of steps -------------------------------------------------------------------------- */
@@ -197,36 +224,42 @@ typedef struct timed_step {
     void *kept;
 } timed_step;
 
-/* Keeps a device that works asynchronously busy for longer than the host takes to enqueue the steps
- * one by one: a step that waits for the host would seem to take as long as its launch. Without memory
- * for it the queue stays as it is. */
-static kas_status fill_queue(kas_plan *plan, kas_timer *timer, void **memory)
+/* Keeps a device that works asynchronously busy, by a plan that clears memory, for longer than the host
+ * takes to enqueue the steps one by one: a step that waits for the host would seem to take as long as
+ * its launch. */
+static kas_status fill_queue(kas_plan *filler, kas_timer *timer, int steps)
 {
-    enum { BYTES = 64 << 20, MOST = 900 };
+    enum { MOST = 900 };
     static const double launch = 25e-6; /* seconds of the host for a step, and more */
-    double seconds = 0;
-    const kas_status status = kas_mem_alloc(plan->device, BYTES, memory);
-    if (status == KAS_NO_MEMORY)
-        return KAS_OK;
-    KAS_TRY(status);
-    KAS_TRY(kas_timer_start(timer));
-    KAS_TRY(kas_mem_zero(plan->device, *memory, BYTES));
-    KAS_TRY(kas_timer_stop(timer, &seconds));
-    const double times = ceil(launch * plan->steps / fmax(seconds, 1e-6));
+    double seconds;
+    KAS_TRY(kas_plan_time(filler, timer, &seconds));
+    const double times = ceil(launch * steps / fmax(seconds, 1e-6));
     for (int i = 0; i < MOST && i < times; i++)
-        KAS_TRY(kas_mem_zero(plan->device, *memory, BYTES));
+        KAS_TRY(kas_plan_run(filler));
     return KAS_OK;
 }
 
-static kas_status time_steps(kas_plan *plan, timed_step *timed, void **filler, double *seconds)
+/* Makes the plan that clears memory; without memory for it there is none. */
+static kas_status make_filler(kas_device *device, void **memory, kas_plan **out)
+{
+    enum { BYTES = 64 << 20 };
+    const kas_status status = kas_mem_alloc(device, BYTES, memory);
+    if (status == KAS_NO_MEMORY)
+        return KAS_OK;
+    KAS_TRY(status);
+    KAS_TRY(kas_plan_create(device, out));
+    return kas_plan_zero(*out, *memory, BYTES);
+}
+
+static kas_status time_steps(kas_plan *plan, timed_step *timed, kas_plan *filler, double *seconds)
 {
     kas_device *device = plan->device;
     for (int i = 0; i < plan->steps; i++)
         KAS_TRY(kas_timer_create(device, &timed[i].timer));
-    if (is_asynchronous(device) && plan->steps > 0) {
-        KAS_TRY(fill_queue(plan, timed[0].timer, filler));
+    if (filler && plan->steps > 0)
+        KAS_TRY(fill_queue(filler, timed[0].timer, plan->steps));
+    if (is_asynchronous(device))
         KAS_TRY(kas_plan_run(plan));
-    }
     for (int i = 0; i < plan->steps; i++) {
         KAS_TRY(kas_timer_start(timed[i].timer));
         KAS_TRY(device->backend->run(device, &plan->step[i], 1, &timed[i].kept));
@@ -242,9 +275,15 @@ kas_status kas_plan_time_steps(kas_plan *plan, double *seconds)
     timed_step *timed = calloc((size_t)plan->steps + 1, sizeof *timed);
     if (!timed)
         return kas_fail(KAS_NO_MEMORY, "no memory to time %d steps of a plan", plan->steps);
-    void *filler = NULL;
-    const kas_status status = time_steps(plan, timed, &filler, seconds);
-    kas_mem_free(plan->device, filler);
+    void *memory = NULL;
+    kas_plan *filler = NULL;
+    kas_status status = KAS_OK;
+    if (is_asynchronous(plan->device))
+        status = make_filler(plan->device, &memory, &filler);
+    if (status == KAS_OK)
+        status = time_steps(plan, timed, filler, seconds);
+    kas_plan_free(filler);
+    kas_mem_free(plan->device, memory);
     for (int i = 0; i < plan->steps; i++) {
         kas_timer_free(timed[i].timer);
         if (timed[i].kept)

@@ -242,26 +242,29 @@ static kas_status fit(const session *s, kas_machine *m)
  * smaller. */
 static kas_status measure(kas_device *device, kas_machine *m)
 {
-    kas_machine now;
     for (int p = 0; p <= KAS_PRECISION_FP16; p++) {
-        KAS_TRY(kas_machine_measure(device, (kas_precision)p, NULL, &now));
-        m->rate[p] = fmax(m->rate[p], now.rate[p]);
-        m->memory_bandwidth = fmax(m->memory_bandwidth, now.memory_bandwidth);
+        double bandwidth, rate;
+        KAS_TRY(kas_machine_ceilings(device, (kas_precision)p, &bandwidth, &rate));
+        m->rate[p] = fmax(m->rate[p], rate);
+        m->memory_bandwidth = fmax(m->memory_bandwidth, bandwidth);
     }
     return KAS_OK;
 }
 
-/* What was known before, without what is measured. */
-static kas_status start(kas_device *device, kas_machine *m)
+/* Begins with what was known before, without what is measured. A kept machine that cannot be read is
+ * about to be replaced. */
+static void start(kas_device *device, kas_machine *m)
 {
     const kas_device_info *info = kas_device_get_info(device);
-    KAS_TRY(kas_machine_of(info, m));
+    if (kas_machine_of(info, m) != KAS_OK) {
+        kas_warn("%s; calibration begins with the built-in machine", kas_error());
+        kas_machine_builtin_of(info, m);
+    }
     m->memory_bandwidth = 0;
     memset(m->rate, 0, sizeof m->rate);
     snprintf(m->name, sizeof m->name, "%s", info->name);
     snprintf(m->device, sizeof m->device, "%s", info->name);
     m->calibrated = true;
-    return KAS_OK;
 }
 
 kas_status kas_machine_calibrate(kas_device *device, const kas_machine_calibration *options,
@@ -274,7 +277,7 @@ kas_status kas_machine_calibrate(kas_device *device, const kas_machine_calibrati
                         options->kernels, KAS_CALIBRATION_LEAST);
     kas_status status = prepare(&s);
     if (status == KAS_OK)
-        status = start(device, out);
+        start(device, out);
     if (status == KAS_OK)
         status = measure(device, out);
     for (int n = 0; n < NETS && status == KAS_OK; n++)

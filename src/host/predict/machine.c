@@ -207,7 +207,7 @@ static bool is_like(const kas_machine *m, const kas_device_info *info)
 
 /* Takes the built-in machine that is like the device, of several the one with the longest name, or else
  * the first of its kind. */
-static void builtin_of(const kas_device_info *info, kas_machine *out)
+void kas_machine_builtin_of(const kas_device_info *info, kas_machine *out)
 {
     const bool gpu = info->kind == KAS_DEVICE_CUDA;
     const kas_machine *found = NULL, *m;
@@ -228,7 +228,7 @@ kas_status kas_machine_of(const kas_device_info *info, kas_machine *out)
     char path[4096];
     if (kas_machine_kept(info, path) == KAS_OK && kas_file_exists(path))
         return kas_machine_read(path, out);
-    builtin_of(info, out);
+    kas_machine_builtin_of(info, out);
     return KAS_OK;
 }
 

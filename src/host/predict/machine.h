@@ -74,6 +74,8 @@ kas_status kas_machine_of(const kas_device_info *info, kas_machine *out);
 /* Does so for the device that --device names ("auto", "cpu", "cuda:1"; NULL: "auto"), without opening
  * a GPU: for processes that leave it to others. `threads`: of a CPU; 0 = all cores. */
 kas_status kas_machine_here(const char *device, int threads, kas_machine *out);
+/* Finds it among the built-in ones. */
+void kas_machine_builtin_of(const kas_device_info *info, kas_machine *out);
 /* The built-in machine number i; NULL at the end. */
 const kas_machine *kas_machine_builtin(int i);
 
@@ -97,6 +99,9 @@ kas_status kas_machine_kept(const kas_device_info *info, char path[4096]);
  * of it and nothing is measured. */
 kas_status kas_machine_measure(kas_device *device, kas_precision precision,
                                const kas_machine *known, kas_machine *out);
+/* Measures these two only: bytes and multiply-adds a second. */
+kas_status kas_machine_ceilings(kas_device *device, kas_precision precision, double *bandwidth,
+                                double *rate);
 
 /* Returns the floor of a kernel in seconds: its bytes at the bandwidth of memory, its multiply-adds
  * at the rate, whichever takes longer. A kernel whose data fits in a cache can be faster. */

@@ -5,6 +5,7 @@
 
 #include "cuda/kernels/prelude.h"
 #include "cuda/kernels/args.h"
+#include "host/device/fill.h"
 #include "host/ops/ops.h"
 #include "host/predict/seconds.h"
 
@@ -67,7 +68,8 @@ static kas_status measure_bandwidth(kas_device *device, int rows, float *memory,
     return KAS_OK;
 }
 
-/* Measures a product of side x side matrices: a 1x1 convolution of `side` pixels. */
+/* Measures a product of side x side matrices: a 1x1 convolution of `side` pixels. The numbers are normal
+ * ones, because a GPU that multiplies zeros takes less power and may run faster. */
 static kas_status measure_rate(kas_device *device, kas_precision precision, int side, char *memory,
                                double *out)
 {
@@ -88,6 +90,9 @@ static kas_status measure_rate(kas_device *device, kas_precision precision, int 
     kas_conv *conv;
     kas_plan *plan = NULL;
     double seconds = 0;
+    kas_rng rng = kas_rng_make(0, KAS_PURPOSE_TEST, 0);
+    KAS_TRY(kas_mem_fill_normal(device, memory, desc.dtype, 2 * size / kas_dtype_size(desc.dtype),
+                                0.1, &rng));
     KAS_TRY(kas_conv_create(device, &desc, &conv));
     kas_status status = kas_plan_create(device, &plan);
     if (status == KAS_OK)
@@ -122,17 +127,11 @@ static void choose_sizes(const kas_device_info *info, int *rows, int *side)
         *side /= 2;
 }
 
-kas_status kas_machine_measure(kas_device *device, kas_precision precision,
-                               const kas_machine *known, kas_machine *out)
+kas_status kas_machine_ceilings(kas_device *device, kas_precision precision, double *bandwidth,
+                                double *rate)
 {
-    const kas_device_info *info = kas_device_get_info(device);
-    if (known) {
-        *out = *known;
-        return KAS_OK;
-    }
-    KAS_TRY(kas_machine_of(info, out));
     int rows, side;
-    choose_sizes(info, &rows, &side);
+    choose_sizes(kas_device_get_info(device), &rows, &side);
     const size_t arrays = 3 * (size_t)rows * ROW * sizeof(float),
                  matrices = 3 * (size_t)side * (size_t)side * sizeof(float),
                  bytes = arrays > matrices ? arrays : matrices;
@@ -140,9 +139,20 @@ kas_status kas_machine_measure(kas_device *device, kas_precision precision,
     KAS_TRY(kas_mem_alloc(device, bytes, &memory));
     kas_status status = kas_mem_zero(device, memory, bytes);
     if (status == KAS_OK)
-        status = measure_bandwidth(device, rows, memory, &out->memory_bandwidth);
+        status = measure_bandwidth(device, rows, memory, bandwidth);
     if (status == KAS_OK)
-        status = measure_rate(device, precision, side, memory, &out->rate[precision]);
+        status = measure_rate(device, precision, side, memory, rate);
     kas_mem_free(device, memory);
     return status;
+}
+
+kas_status kas_machine_measure(kas_device *device, kas_precision precision,
+                               const kas_machine *known, kas_machine *out)
+{
+    if (known) {
+        *out = *known;
+        return KAS_OK;
+    }
+    KAS_TRY(kas_machine_of(kas_device_get_info(device), out));
+    return kas_machine_ceilings(device, precision, &out->memory_bandwidth, &out->rate[precision]);
 }

@@ -47,6 +47,12 @@ void kas_line_int(kas_buf *out, const char *name, int64_t value)
     kas_buf_printf(out, "%lld", (long long)value);
 }
 
+void kas_line_uint(kas_buf *out, const char *name, uint64_t value)
+{
+    add_name(out, name);
+    kas_buf_printf(out, "%llu", (unsigned long long)value);
+}
+
 void kas_line_bool(kas_buf *out, const char *name, bool value)
 {
     kas_line_json(out, name, value ? "true" : "false");

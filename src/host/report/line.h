@@ -22,6 +22,7 @@ void kas_line_begin(kas_buf *out);
 void kas_line_text(kas_buf *out, const char *name, const char *value); /* NULL gives null */
 void kas_line_number(kas_buf *out, const char *name, double value);
 void kas_line_int(kas_buf *out, const char *name, int64_t value);
+void kas_line_uint(kas_buf *out, const char *name, uint64_t value);
 void kas_line_bool(kas_buf *out, const char *name, bool value);
 /* `json` is JSON text already */
 void kas_line_json(kas_buf *out, const char *name, const char *json);

@@ -1,12 +1,12 @@
 #include "host/strategy/from.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "host/core/file/files.h"
+#include "host/core/file/folder.h"
 #include "host/core/json/json.h"
 #include "host/core/log.h"
 #include "host/leaderboard/judge.h"
@@ -77,20 +77,16 @@ static kas_status collect_study(const char *study, collection *c)
     return status;
 }
 
-static int is_json(const struct dirent *entry)
-{
-    const size_t length = strlen(entry->d_name);
-    return length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0;
-}
-
 /* Takes a file if it is a kernel file or a file of layers; others may lie beside these. */
-static kas_status collect_file(const char *folder, const char *file, collection *c)
+static kas_status collect_file(void *context, const char *path)
 {
-    char path[4096], name[256];
+    collection *c = context;
+    const char *file = strrchr(path, '/') + 1;
+    char name[256];
     kas_assignment kernels;
     kas_buf text = {0};
-    if (snprintf(path, sizeof path, "%s/%s", folder, file) >= (int)sizeof path)
-        return kas_fail(KAS_BAD_INPUT, "%.100s...: path too long", folder);
+    if (c->kernels == KAS_FROM_KERNELS)
+        return KAS_OK;
     kas_status status = kas_file_read(path, MOST_KERNEL_BYTES, &text);
     if (status == KAS_OK)
         status = kas_assignment_read_json(path, kas_buf_text(&text), text.size, &kernels);
@@ -107,29 +103,15 @@ static kas_status collect_file(const char *folder, const char *file, collection 
     return status;
 }
 
-static kas_status collect_folder(const char *folder, collection *c)
-{
-    struct dirent **file;
-    const int files = scandir(folder, &file, is_json, alphasort);
-    kas_status status = KAS_OK;
-    if (files < 0)
-        return kas_fail(KAS_BAD_INPUT, "%s: cannot be read: %s", folder, kas_strerror(errno));
-    for (int i = 0; i < files; i++) {
-        if (status == KAS_OK && c->kernels < KAS_FROM_KERNELS)
-            status = collect_file(folder, file[i]->d_name, c);
-        free(file[i]);
-    }
-    free(file);
-    return status;
-}
-
 kas_status kas_from_collect(const char *path, kas_buf *out)
 {
     collection c = {.out = out};
     char other[KAS_STUDY_OTHER];
     const bool study = kas_study_exists(path);
+    int files;
     kas_buf_puts(out, "{\"kernels\": [");
-    KAS_TRY(study ? collect_study(path, &c) : collect_folder(path, &c));
+    KAS_TRY(study ? collect_study(path, &c)
+                  : kas_folder_each(path, ".json", collect_file, &c, &files));
     kas_buf_puts(out, "\n]}\n");
     if (c.kernels == 0 && study)
         return kas_fail(KAS_BAD_INPUT, "%s: no candidate of this study has finished", path);

@@ -264,7 +264,7 @@ static kas_status open_maps(timing *t, bool *any)
 static kas_status time_maps(timing *t, const char *cache_dir)
 {
     const kas_program *usual = t->version[0].program;
-    int of[KAS_SCHEDULE_MAPS];
+    int of[KAS_SCHEDULE_MAPS + 1];
     for (int m = 0; m < usual->maps && t->versions <= KAS_SCHEDULE_MAPS; m++)
         if (!t->out->map[m].known && first_like(usual, m) == m) {
             of[t->versions] = m;

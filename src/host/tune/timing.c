@@ -2,8 +2,7 @@
 
 #include <stdlib.h>
 
-#include "host/core/random.h"
-#include "host/device/dtype.h"
+#include "host/device/fill.h"
 #include "host/predict/seconds.h"
 #include "host/train/stats.h"
 
@@ -14,19 +13,11 @@ enum {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static kas_status fill(kas_tune_stand *stand, const kas_buffer *buffer, kas_rng *rng, void **out)
+static kas_status allocate(kas_device *device, const kas_buffer *buffer, kas_rng *rng, void **out)
 {
-    const size_t elements = buffer->bytes / kas_dtype_size(buffer->dtype);
-    void *host = malloc(buffer->bytes);
-    if (!host)
-        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was tuned");
-    for (size_t k = 0; k < elements; k++)
-        kas_dtype_put(host, buffer->dtype, k, 0.1f * (float)kas_rng_normal(rng));
-    kas_status status = kas_mem_alloc(stand->device, buffer->bytes, out);
-    if (status == KAS_OK)
-        status = kas_mem_upload(stand->device, *out, host, buffer->bytes);
-    free(host);
-    return status;
+    KAS_TRY(kas_mem_alloc(device, buffer->bytes, out));
+    return kas_mem_fill_normal(device, *out, buffer->dtype,
+                               buffer->bytes / kas_dtype_size(buffer->dtype), 0.1, rng);
 }
 
 /* A copy reads what it copies through the caches, even where its writes go around them. */
@@ -49,7 +40,7 @@ kas_status kas_tune_stand_make(kas_device *device, const kas_machine *machine,
         return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was tuned");
     out->buffers = program->buffers;
     for (int i = 0; i < program->buffers; i++)
-        KAS_TRY(fill(out, &program->buffer[i], &rng, &out->memory[i]));
+        KAS_TRY(allocate(device, &program->buffer[i], &rng, &out->memory[i]));
     if (machine)
         KAS_TRY(make_sweep(out, machine->outer_bytes));
     return kas_timer_create(device, &out->timer);
@@ -92,13 +83,15 @@ static kas_status make_plan(const kas_tune_stand *stand, const kas_tune_version 
 static kas_status take_rounds(const kas_tune_stand *stand, kas_plan *const plan[2], bool cold,
                               int rounds, kas_samples seconds[2], kas_samples *ratio)
 {
+    for (int k = 0; k < 2; k++)
+        KAS_TRY(kas_plan_prepare(plan[k]));
     for (int round = -1; round < rounds; round++) {
         double taken[2];
         for (int k = 0; k < 2; k++) {
             const int way = (k + round + 1) % 2;
-            if (cold)
-                KAS_TRY(kas_plan_run(stand->sweep));
-            KAS_TRY(kas_plan_seconds(stand->device, stand->timer, plan[way], &taken[way]));
+            KAS_TRY(cold ? kas_plan_seconds_swept(stand->device, stand->timer, stand->sweep,
+                                                  plan[way], &taken[way])
+                         : kas_plan_seconds(stand->device, stand->timer, plan[way], &taken[way]));
         }
         if (round < 0 && taken[1] > HOPELESS * taken[0])
             rounds = 0;     /* what is so slow is timed once */
@@ -132,6 +125,7 @@ kas_status kas_tune_in_turns(const kas_tune_stand *stand, const kas_tune_version
 {
     const int launches = repeats > 0 ? repeats : 1;
     kas_plan *plan[2] = {NULL, NULL};
+    *out = (kas_tune_ratio){0};
     kas_status status = make_plan(stand, &version[0], launches, &plan[0]);
     if (status == KAS_OK)
         status = make_plan(stand, &version[1], launches, &plan[1]);

@@ -17,6 +17,7 @@
 #include "host/model/safetensors.h"
 #include "host/strategy/from.h"
 #include "host/study/code_version.h"
+#include "host/study/study_store.h"
 
 const char *const kas_assemble_strategy_names[] = {"knapsack", "blockswap", "fbnet", NULL};
 const char *const kas_assemble_loss_names[] = {"imitation", "fisher", NULL};
@@ -168,12 +169,9 @@ static kas_status take_folder(kas_assemble *a, const char *path)
 {
     const int best = a->best;
     const kas_budget sizes = a->choices.sizes;
-    char store[PATH_MAX];
     kas_buf text = {0};
     kas_status status = KAS_OK;
-    if (snprintf(store, sizeof store, "%s/study.db", path) >= (int)sizeof store)
-        return kas_fail(KAS_BAD_INPUT, "%.100s...: path too long", path);
-    if (kas_file_exists(store))
+    if (kas_study_exists(path))
         status = take_budget(a, path);
     else
         a->best = KAS_FROM_KERNELS;

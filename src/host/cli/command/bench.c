@@ -30,12 +30,15 @@ enum {
 
 static const struct argp_option option_list[] = {
     {"repeats", 'r', "N", 0, "How often each thing is measured (default: the suite's own)", 0},
-    {"seconds", KEY_SECONDS, "S", 0, "sampler: CPU time for each line, all repeats (default 2)", 0},
-    {"seed", KEY_SEED, "S", 0, "sampler: seed of the first repeat (default 0)", 0},
+    {"seconds", KEY_SECONDS, "S", 0,
+     "Time to measure, all repeats: sampler (default 2), children (5), store (3)", 0},
+    {"seed", KEY_SEED, "S", 0,
+     "sampler, children, jit, predicted: seed of the first repeat (default 0)", 0},
     {"batch", 'b', "N", 0, "Images in a step (default: the suite's own)", 0},
     {"kernel", 'k', "KERNEL.json", 0,
      "step: compare with this kernel, or file of layers, in place; layers: this kernel or a folder "
-     "of them (default: kernels); predicted: likewise, beside or instead of sampled ones",
+     "of them (default: kernels); predicted: likewise, beside or instead of sampled ones; known: "
+     "look for those of this folder",
      0},
     {"machine", KEY_MACHINE, "M", 0,
      "predicted: a100, h100 (default), h200, ... or a file of doctor --calibrate", 0},
@@ -164,10 +167,11 @@ static void take_net(bench_cli *o)
 
 static kas_status run(int argc, char **argv)
 {
-    const struct argp_child children[] = {{&kas_cli_bench_net_argp, 0, NULL, 0},
-                                          {kas_cli_sampler_argp(), 0, "Of the suite sampler:", 0},
-                                          {&kas_cli_common_argp, 0, NULL, 0},
-                                          {0}};
+    const struct argp_child children[] = {
+        {&kas_cli_bench_net_argp, 0, NULL, 0},
+        {kas_cli_sampler_argp(), 0, "Of the suites sampler and children:", 0},
+        {&kas_cli_common_argp, 0, NULL, 0},
+        {0}};
     const struct argp argp = {option_list, parse, "[SUITE...]", doc, children, help_filter, 0};
     bench_cli o = {.net = kas_cli_net_defaults(), .bench.sample = kas_sample_defaults()};
     bool done;

@@ -413,12 +413,12 @@ static kas_status open_all(const check_options *o, checker *c)
 
 static kas_status summary(const checker *c)
 {
+    const bool cpu = c->o->schedule ? c->schedule.cpu : c->o->agree.linear_policy == KAS_LINEAR_CPU;
+    const kas_dtype dtype = c->o->schedule ? c->schedule.dtype : c->o->agree.dtype;
     if (c->o->common.json) {
         kas_buf line = {0};
         kas_line_begin(&line);
         kas_line_text(&line, "kind", "summary");
-        const bool cpu =
-            c->o->schedule ? c->schedule.cpu : c->o->agree.linear_policy == KAS_LINEAR_CPU;
         kas_line_text(&line, "source", sources[cpu]);
         kas_line_int(&line, "kernels", c->kernels);
         kas_line_int(&line, "comparisons", c->comparisons);
@@ -449,11 +449,10 @@ static kas_status summary(const checker *c)
            "compilations: %lld; failures: %lld\n"
            "largest errors: forward %.1e (tolerance %.0e), gradients %.1e (%.0e), reference "
            "against finite differences %.1e (%.0e)\n",
-           c->kernels, kas_device_get_info(c->device)->name,
-           c->o->agree.linear_policy == KAS_LINEAR_CPU ? " of the code for CPUs" : "",
+           c->kernels, kas_device_get_info(c->device)->name, cpu ? " of the code for CPUs" : "",
            c->comparisons, c->redrawn, c->gpus.compiled, c->failures, c->forward,
-           kas_agree_tolerance(c->o->agree.dtype, false), c->gradient,
-           kas_agree_tolerance(c->o->agree.dtype, true), c->numeric, KAS_AGREE_NUMERIC);
+           kas_agree_tolerance(dtype, false), c->gradient, kas_agree_tolerance(dtype, true),
+           c->numeric, KAS_AGREE_NUMERIC);
     if (c->ill_kernels)
         printf("ill-conditioned: %lld comparisons (largest error %.1e; float32 rounding alone: "
                "%.1e), undecided: %lld, of %lld kernels\n",

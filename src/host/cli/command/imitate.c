@@ -181,9 +181,7 @@ out:
 static kas_status check_files(const imitate_cli *o)
 {
     const char *const inputs[] = {o->dataset, o->kernel, o->weights, o->recipe_options.name};
-    KAS_TRY(kas_cli_net_is_input(o->net.name));
-    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
-        KAS_TRY(kas_file_is_input(inputs[i]));
+    KAS_TRY(kas_cli_are_inputs(o->net.name, inputs, sizeof inputs / sizeof *inputs));
     return o->out ? kas_file_check_writable(o->out) : KAS_OK;
 }
 

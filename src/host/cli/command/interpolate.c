@@ -409,8 +409,8 @@ static kas_status run_all(session *s)
                                          {"params", KAS_RIGHT},         {"time", KAS_RIGHT},
                                          {"of unmodified", KAS_RIGHT}};
     kas_machine machine;
-    for (int i = 0; i < 2; i++)
-        KAS_TRY(kas_file_is_input(s->o->path[i]));
+    const char *const inputs[] = {s->o->path[0], s->o->path[1], s->o->machine};
+    KAS_TRY(kas_cli_are_inputs(s->o->net.name, inputs, 3));
     if (s->o->picture)
         KAS_TRY(kas_file_check_writable(s->o->picture));
     KAS_TRY(kas_machine_find(s->o->machine, "auto", s->o->common.threads, &machine));

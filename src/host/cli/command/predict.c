@@ -273,7 +273,7 @@ static kas_status predict_kernel(session *s, const char *path)
     if (status == KAS_OK)
         status = kas_assignment_name(&kernels, p.name);
     if (status == KAS_OK && s->o->output)
-        status = kas_file_is_input(path);
+        status = kas_cli_are_inputs(s->o->net.name, (const char *const[]){path, s->o->machine}, 2);
     if (status == KAS_OK && s->o->output)
         status = write_layers(s->o->output, &kernels);
     kas_assignment_free(&kernels);

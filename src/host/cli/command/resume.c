@@ -29,6 +29,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (!*o->request.study)
             argp_error(state, "no study is given; give its folder");
+        if (o->common.threads)
+            argp_error(state, "--threads: the study keeps the number with which it began");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

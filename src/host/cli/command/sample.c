@@ -1,5 +1,4 @@
 /* kas-gpu sample: draws kernels of the search space without training any. */
-#include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include "host/cli/sample_histograms.h"
 #include "host/cli/sampler_options.h"
 #include "host/core/file/files.h"
+#include "host/core/file/folder.h"
 #include "host/core/log.h"
 #include "host/report/line.h"
 #include "host/report/table.h"
@@ -366,54 +366,36 @@ static kas_status sample_all(const sample_options *o, kas_sampler *sampler, kas_
     return KAS_OK;
 }
 
-static int is_json(const struct dirent *entry)
+typedef struct parents {
+    kas_kernel *kernel;
+    int count;
+} parents;
+
+static kas_status add_parent(void *context, const char *path)
 {
-    const char *dot = strrchr(entry->d_name, '.');
-    return dot && strcmp(dot, ".json") == 0;
+    parents *p = context;
+    kas_kernel *grown = realloc(p->kernel, sizeof *grown * (size_t)(p->count + 1));
+    if (!grown)
+        return kas_fail(KAS_NO_MEMORY, "no memory for %d kernels", p->count + 1);
+    p->kernel = grown;
+    return kas_kernel_read_file(path, &p->kernel[p->count++]);
 }
 
-/* Reads the kernel files of a folder in the order of their names; the caller frees *out. */
-static kas_status read_folder(const char *folder, kas_kernel **out, int *count)
-{
-    struct dirent **entry;
-    const int files = scandir(folder, &entry, is_json, alphasort);
-    kas_status status = KAS_OK;
-    if (files < 0)
-        return kas_fail_errno(KAS_BAD_INPUT, folder);
-    *out = calloc((size_t)files + 1, sizeof **out);
-    if (!*out)
-        status = kas_fail(KAS_NO_MEMORY, "no memory for %d kernels", files);
-    for (int i = 0; i < files; i++) {
-        kas_buf path = {0};
-        kas_buf_printf(&path, "%s/%s", folder, entry[i]->d_name);
-        if (status == KAS_OK)
-            status = kas_buf_status(&path);
-        if (status == KAS_OK)
-            status = kas_kernel_read_file(path.data, &(*out)[i]);
-        kas_buf_free(&path);
-        free(entry[i]);
-    }
-    free(entry);
-    *count = files;
-    if (status == KAS_OK && files == 0)
-        status =
-            kas_fail(KAS_BAD_INPUT, "--parents %s: the folder has no kernel file (*.json)", folder);
-    return status;
-}
-
+/* Takes a kernel file, or the kernel files of a folder. */
 static kas_status set_parents(const char *path, kas_sampler *sampler)
 {
     struct stat found;
-    kas_kernel one, *parents = NULL;
-    int count = 1;
-    if (stat(path, &found) != 0 || !S_ISDIR(found.st_mode)) {
-        KAS_TRY(kas_kernel_read_file(path, &one));
-        return kas_sampler_set_parents(sampler, &one, 1);
-    }
-    kas_status status = read_folder(path, &parents, &count);
+    parents p = {0};
+    int files = 1;
+    kas_status status = stat(path, &found) == 0 && S_ISDIR(found.st_mode)
+                            ? kas_folder_each(path, ".json", add_parent, &p, &files)
+                            : add_parent(&p, path);
+    if (status == KAS_OK && files == 0)
+        status =
+            kas_fail(KAS_BAD_INPUT, "--parents %s: the folder has no kernel file (*.json)", path);
     if (status == KAS_OK)
-        status = kas_sampler_set_parents(sampler, parents, count);
-    free(parents);
+        status = kas_sampler_set_parents(sampler, p.kernel, p.count);
+    free(p.kernel);
     return status;
 }
 

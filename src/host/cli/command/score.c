@@ -333,7 +333,7 @@ static kas_status print_line(const session *s, const subject *from)
     kas_line_int(&line, "batch", s->o->batch);
     kas_line_int(&line, "initialisations", s->o->draws);
     kas_line_text(&line, "init", s->o->init);
-    kas_line_int(&line, "seed", (int64_t)s->o->seed);
+    kas_line_uint(&line, "seed", s->o->seed);
     kas_line_json(&line, "scores", kas_buf_text(&numbers));
     kas_line_json(&line, "states", kas_buf_text(&states));
     kas_line_text(&line, "not_finite_at", from->scored.layer[0] ? from->scored.layer : NULL);

@@ -111,9 +111,9 @@ static const struct argp_option option_list[] = {
     {"params", OPTION_PARAMS, "R", 0, "Limit on the parameters, likewise (default 1)", 3},
     {"latency", OPTION_LATENCY, "R", 0,
      "Limit on the latency, relative to the unmodified network: candidates that are predicted "
-     "slower are not trained, and those that are measured slower are no finalists; random ones "
-     "without generations are not trained then either; 0 = no limit (default 1, with --objective "
-     "accuracy 0)",
+     "slower are not trained, and those that are measured slower are no finalists and, where there "
+     "are no generations, not trained either; 0 = no limit (default 1, with --objective accuracy "
+     "0)",
      3},
     {"latency-on", OPTION_LATENCY_ON, "MACHINE", 0,
      "Limit the predicted latency on another machine: a name of `kas-gpu predict`, such as h100, "

@@ -378,7 +378,9 @@ static kas_status draw(const session *s)
 static kas_status run_session(session *s)
 {
     kas_choices *c = &s->choices;
-    for (int i = 0; i < s->o->paths && s->o->picture; i++)
+    const char *const inputs[] = {s->o->dataset, s->o->machine};
+    KAS_TRY(kas_cli_are_inputs(s->o->net.name, inputs, 2));
+    for (int i = 0; i < s->o->paths; i++)
         KAS_TRY(kas_file_is_input(s->o->path[i]));
     if (s->o->picture)
         KAS_TRY(kas_file_check_writable(s->o->picture));

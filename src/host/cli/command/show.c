@@ -212,7 +212,8 @@ static kas_status open_view(const show_options *o, view *v)
     KAS_TRY(kas_kernel_name(&v->kernel, v->name));
     if (!o->net.name)
         return KAS_OK;
-    KAS_TRY(kas_cli_net_targets(&o->net, &v->net, &v->targets, &v->count));
+    if (!v->net)
+        KAS_TRY(kas_cli_net_targets(&o->net, &v->net, &v->targets, &v->count));
     KAS_TRY(find_layer(o, v));
     if (kas_solve(&v->kernel, v->targets, v->count, &o->net.budget, &v->solution) != KAS_OK)
         return does_not_fit(o, v);

@@ -513,10 +513,7 @@ static kas_status check_files(const train_cli *o)
     const char *const inputs[] = {o->dataset, o->kernel, o->init, o->recipe_options.name};
     const char *const outputs[] = {o->weights, o->checkpoint};
     char target[2][PATH_MAX];
-    KAS_TRY(kas_cli_net_is_input(o->net.name));
-    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
-        if (inputs[i])
-            KAS_TRY(kas_file_is_input(inputs[i]));
+    KAS_TRY(kas_cli_are_inputs(o->net.name, inputs, sizeof inputs / sizeof *inputs));
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
         if (outputs[i]) {
             KAS_TRY(kas_file_check_writable(outputs[i]));
@@ -547,10 +544,11 @@ static kas_status run(int argc, char **argv)
     if (o.recipe.batch % o.ranks.ranks != 0)
         return kas_fail(KAS_USAGE, "--batch %d cannot be shared by %d ranks; use a multiple of %d",
                         o.recipe.batch, o.ranks.ranks, o.ranks.ranks);
-    if ((o.shard_optimiser || o.ranks.capture) && o.ranks.ranks == 1)
+    if ((o.shard_optimiser || o.ranks.capture || o.sync_batch_norm) && o.ranks.ranks == 1)
         return kas_fail(KAS_USAGE, "%s; give --ranks, or several GPUs as --device",
-                        o.shard_optimiser ? "--shard-optimiser: one rank has the whole state"
-                                          : "--capture-exchange: one rank exchanges nothing");
+                        o.shard_optimiser   ? "--shard-optimiser: one rank has the whole state"
+                        : o.sync_batch_norm ? "--sync-batch-norm: one rank has the whole batch"
+                                            : "--capture-exchange: one rank exchanges nothing");
     if (o.dry_run && o.ranks.rank > 0) /* rank 0 says it */
         return KAS_OK;
     if (kas_seconds_until(o.until) < KAS_UNTIL_LEAST && (o.nodes || !o.ranks.started))

@@ -277,7 +277,7 @@ static kas_status tune(tune_command *o, session *s)
     KAS_TRY(open_session(o, s));
     KAS_TRY(find_programs(o, s, &first, &last));
     KAS_TRY(kas_machine_of(kas_device_get_info(s->device), &machine));
-    KAS_TRY(kas_file_is_input(o->path));
+    KAS_TRY(kas_cli_are_inputs(o->net.name, (const char *const[]){o->path}, 1));
     if (o->output)
         KAS_TRY(kas_file_check_writable(o->output));
     o->tune.progress = on_progress;

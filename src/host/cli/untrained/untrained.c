@@ -131,7 +131,7 @@ static void line_of_search(const session *s, kas_buf *line)
     kas_line_text(line, "kind", "untrained");
     kas_line_text(line, "net", s->search.net);
     kas_line_text(line, "dataset", s->dataset);
-    kas_line_int(line, "seed", (int64_t)s->search.seed);
+    kas_line_uint(line, "seed", s->search.seed);
     kas_line_int(line, "batch", KAS_SCORE_LEAST_BATCH);
     kas_line_text(line, "legality", s->search.legality);
     kas_line_text(line, "machine", s->machine.name);

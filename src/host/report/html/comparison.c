@@ -7,6 +7,7 @@
 #include "host/report/html/markup.h"
 #include "host/report/html/sections.h"
 #include "host/report/line.h"
+#include "host/train/stats.h"
 
 /* What a group found: over its studies, the accuracy of the best candidate. */
 typedef struct summary {
@@ -14,12 +15,6 @@ typedef struct summary {
     double low, median, high, seconds;
     int found; /* studies with a finished candidate */
 } summary;
-
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static summary summarise(const kas_report_view *v, const kas_report_group *g)
 {
@@ -33,10 +28,10 @@ static summary summarise(const kas_report_view *v, const kas_report_group *g)
     }
     if (!s.found)
         return s;
-    qsort(best, (size_t)s.found, sizeof *best, ascending);
-    s.low = best[0];
-    s.median = (best[(s.found - 1) / 2] + best[s.found / 2]) / 2;
-    s.high = best[s.found - 1];
+    kas_samples all = {best, s.found, s.found};
+    s.low = kas_samples_quantile(&all, 0);
+    s.median = kas_samples_quantile(&all, 0.5);
+    s.high = kas_samples_quantile(&all, 1);
     return s;
 }
 
@@ -90,12 +85,12 @@ static void put_verdict(const kas_report_view *v, int count, const summary *s, i
     if (!same_data(v, count)) {
         kas_buf_puts(out, "These studies have different data sets, so their accuracies cannot be "
                           "compared. Each is shown for itself below.");
-    } else if (groups == 1) {
+    } else if (groups == 1 && s->found) {
         kas_buf_printf(out, "The %d studies differ only in their seed. ", count);
         kas_html_put(out,
                      "Their best candidates reach %.2f%% in the median, from %.2f%% to %.2f%%.",
                      100 * s->median, 100 * s->low, 100 * s->high);
-    } else if (s[1].found) {
+    } else if (groups > 1 && s[1].found) {
         put_order(s, out);
     } else {
         kas_buf_puts(out, "Fewer than two of the compared searches have a finished candidate, so "

@@ -7,6 +7,7 @@
 #include "host/report/html/chart.h"
 #include "host/report/html/markup.h"
 #include "host/report/html/sections.h"
+#include "host/train/stats.h"
 
 enum { GRID = 160, ROOM = 170, LOOKS = 6 };
 
@@ -17,12 +18,6 @@ static double best_at(const kas_report_view *v, double seconds)
     for (int i = 0; i < v->steps && v->step[i].seconds <= seconds; i++)
         best = v->step[i].accuracy;
     return best;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 typedef struct band {
@@ -38,9 +33,9 @@ static bool band_at(const kas_report_view *v, const kas_report_group *g, double 
         if (isnan(value[i]))
             return false;
     }
-    qsort(value, (size_t)g->count, sizeof *value, ascending);
-    *out = (band){value[0], (value[(g->count - 1) / 2] + value[g->count / 2]) / 2,
-                  value[g->count - 1]};
+    kas_samples all = {value, g->count, g->count};
+    *out = (band){kas_samples_quantile(&all, 0), kas_samples_quantile(&all, 0.5),
+                  kas_samples_quantile(&all, 1)};
     return true;
 }
 
