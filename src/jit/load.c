@@ -138,10 +138,39 @@ static kas_status append(const loaded_pass *pass, int i, kas_plan *plan, const p
                            sizeof *args * (size_t)op->args);
 }
 
-/* Appends a pass, with the epilogue's kernel in place of operation number `written_by`; -1: there
- * is none. What adds up the pieces is launched once, behind the last of them. */
+/* What takes the place of an operation of FORWARD: a kernel with an epilogue, or the library's call
+ * with one; operation -1: nothing does. */
+typedef struct ending {
+    int operation, kernel;
+    const kas_conv_call *call; /* NULL: the kernel */
+    kas_conv_epilogue epilogue;
+} ending;
+
+/* Returns the library's call for one piece. */
+static kas_conv_call call_of(const ending *e, const piece *at)
+{
+    const kas_operation *op = &at->program->forward[e->operation];
+    const kas_buffer *y = &at->program->buffer[op->y];
+    kas_conv_call call = *e->call;
+    call.x = address_of(at, op->x);
+    call.y = address_of(at, op->y);
+    if (call.residual)
+        call.residual = (const char *)call.residual + (size_t)at->number * y->step;
+    return call;
+}
+
+static kas_status append_ending(const kas_loaded *loaded, const ending *e, kas_plan *plan,
+                                const piece *at)
+{
+    if (!e->call)
+        return append(&loaded->epilogues, e->kernel, plan, at);
+    const kas_conv_call call = call_of(e, at);
+    return kas_plan_conv_epilogue(plan, kas_loaded_conv(loaded, e->operation), e->epilogue, &call);
+}
+
+/* Appends a pass. What adds up the pieces is launched once, behind the last of them. */
 static kas_status append_pass(const kas_loaded *loaded, bool backward, kas_plan *plan,
-                              void *const *address, int epilogue, int written_by)
+                              void *const *address, const ending *e)
 {
     const loaded_pass *pass = &loaded->pass[backward];
     const int pieces = loaded->program->pieces;
@@ -152,8 +181,8 @@ static kas_status append_pass(const kas_loaded *loaded, bool backward, kas_plan 
             const piece at = {loaded->program, address, once ? 0 : number};
             if (once && number < pieces - 1)
                 continue;
-            KAS_TRY(i == written_by ? append(&loaded->epilogues, epilogue, plan, &at)
-                                    : append(pass, i, plan, &at));
+            KAS_TRY(i == e->operation ? append_ending(loaded, e, plan, &at)
+                                      : append(pass, i, plan, &at));
         }
     return KAS_OK;
 }
@@ -161,11 +190,32 @@ static kas_status append_pass(const kas_loaded *loaded, bool backward, kas_plan 
 kas_status kas_loaded_append(const kas_loaded *loaded, kas_plan *plan, bool backward,
                              void *const *address)
 {
-    return append_pass(loaded, backward, plan, address, -1, -1);
+    return append_pass(loaded, backward, plan, address, &(ending){.operation = -1});
 }
 
 kas_status kas_loaded_append_epilogue(const kas_loaded *loaded, kas_plan *plan, int epilogue,
                                       void *const *address)
 {
-    return append_pass(loaded, false, plan, address, epilogue, loaded->program->written_by);
+    return append_pass(loaded, false, plan, address,
+                       &(ending){.operation = loaded->program->written_by, .kernel = epilogue});
+}
+
+kas_conv *kas_loaded_conv(const kas_loaded *loaded, int i)
+{
+    return loaded->pass[0].conv[i];
+}
+
+kas_status kas_loaded_append_folded(const kas_loaded *loaded, kas_plan *plan,
+                                    kas_conv_epilogue epilogue, const kas_conv_call *call,
+                                    void *const *address, bool *taken)
+{
+    const ending e = {
+        .operation = loaded->program->fold.operation, .call = call, .epilogue = epilogue};
+    const kas_conv *conv = kas_loaded_conv(loaded, e.operation);
+    *taken = true;
+    for (int number = 0; number < loaded->program->pieces && *taken; number++) {
+        const kas_conv_call one = call_of(&e, &(piece){loaded->program, address, number});
+        *taken = kas_conv_takes_epilogue(conv, epilogue, &one);
+    }
+    return *taken ? append_pass(loaded, false, plan, address, &e) : KAS_OK;
 }

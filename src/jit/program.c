@@ -118,6 +118,20 @@ static double tensor_bytes(const kas_ir *ir, int tensor)
     return (double)kas_dtype_size(ir->tensor[tensor].dtype) * (double)ir->tensor[tensor].elements;
 }
 
+/* Finds whether a batch norm can be folded into a convolution: outside training, where it writes Y, its
+ * outputs are the layer's channels, and its weights are the kernel's own or these times the gain. */
+static void find_fold(builder *b, int tensor, const kas_operation *op)
+{
+    const kas_lower *l = &b->lower;
+    kas_program *p = b->program;
+    if (p->training || p->buffer[op->y].role != KAS_ROLE_Y ||
+        op->conv.c_out != (int)p->target.c_out)
+        return;
+    for (int k = 0; k < l->kernel->nodes; k++)
+        if (l->fc[k].library && l->fc[k].output == tensor && l->fc[k].windows != KAS_FC_MERGED)
+            p->fold = (kas_fold_place){p->forwards - 1, l->fc[k].weight, l->fc[k].scaled};
+}
+
 static kas_status add_conv(builder *b, int tensor)
 {
     const kas_ir_tensor t = b->ir.tensor[tensor];
@@ -140,7 +154,9 @@ static kas_status add_conv(builder *b, int tensor)
     op->bytes = tensor_bytes(&b->ir, x) + tensor_bytes(&b->ir, w) + tensor_bytes(&b->ir, y);
     KAS_TRY(buffer_of(b, x, &op->x));
     KAS_TRY(buffer_of(b, w, &op->w));
-    return buffer_of(b, y, &op->y);
+    KAS_TRY(buffer_of(b, y, &op->y));
+    find_fold(b, tensor, op);
+    return KAS_OK;
 }
 
 static kas_ex value_of(builder *b, int tensor)
@@ -531,7 +547,7 @@ kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
     kas_target_read(target, kernel->stride_inside, &p->x_h, &p->x_w);
     p->training = options->training;
     p->dtype = options->dtype;
-    p->written_by = -1;
+    p->written_by = p->fold.operation = -1;
     b->options = options;
     b->maps = (kas_maps){.options = options, .program = p};
     status = build(b, kernel, options);

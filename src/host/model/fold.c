@@ -9,12 +9,26 @@
 
 static bool is_folded(const kas_tape_op *op)
 {
-    return op->kind == KAS_TAPE_FORWARD && op->norm >= 0 && op->program < 0;
+    return op->kind == KAS_TAPE_FORWARD && op->norm >= 0 && op->epilogue < 0;
+}
+
+/* Returns the program in the place of a layer; NULL: none. */
+static const kas_program *program_of(const kas_model *m, int layer)
+{
+    const int program = kas_programs_of_layer(m->programs, layer);
+    return program < 0 ? NULL : m->programs->program[program];
+}
+
+/* Returns which of a layer's parameters the convolution multiplies by that writes its output. */
+static int last_weight(const kas_model *m, int layer)
+{
+    const kas_program *p = program_of(m, layer);
+    return p ? p->fold.weight : 0;
 }
 
 static size_t weights_of(const kas_model *m, int layer)
 {
-    return m->params.param[kas_params_find(&m->params, layer, 0)].size;
+    return m->params.param[kas_params_find(&m->params, layer, last_weight(m, layer))].size;
 }
 
 /* Reserves the next part of `size` bytes and returns its offset. */
@@ -87,13 +101,19 @@ static kas_status fetch(kas_model *m, int layer, int which, float **out)
                             sizeof **out * p->size);
 }
 
-enum { W, B, GAMMA, BETA, MEAN, VAR, PARTS };
+enum { W, B, GAIN, GAMMA, BETA, MEAN, VAR, PARTS };
 
+/* A kernel has no bias, and only kernels have a gain. */
 static kas_status fetch_all(kas_model *m, const kas_fold *f, float *part[PARTS])
 {
-    for (int i = 0; i < PARTS; i++)
-        KAS_TRY(i < GAMMA ? fetch(m, f->layer, i, &part[i])
-                          : fetch(m, f->group.norm, i - GAMMA, &part[i]));
+    const kas_program *p = program_of(m, f->layer);
+    KAS_TRY(fetch(m, f->layer, last_weight(m, f->layer), &part[W]));
+    if (!p)
+        KAS_TRY(fetch(m, f->layer, 1, &part[B]));
+    else if (p->fold.gained)
+        KAS_TRY(fetch(m, f->layer, KAS_PARAM_GAIN_SLOT, &part[GAIN]));
+    for (int i = GAMMA; i < PARTS; i++)
+        KAS_TRY(fetch(m, f->group.norm, i - GAMMA, &part[i]));
     return KAS_OK;
 }
 
@@ -103,11 +123,12 @@ static void multiply(const kas_model *m, const kas_fold *f, float *part[PARTS])
     const int c = m->net->layer[f->layer].c;
     const size_t row = weights_of(m, f->layer) / (size_t)c; /* weights of one output channel */
     const float eps = (float)m->net->layer[f->group.norm].eps;
+    const double gain = part[GAIN] ? part[GAIN][0] : 1;
     for (int k = 0; k < c; k++) {
         const double s = part[GAMMA][k] / sqrt((double)part[VAR][k] + eps);
         const double b = part[B] ? part[B][k] : 0;
         for (size_t i = 0; i < row; i++)
-            part[W][k * row + i] = (float)(part[W][k * row + i] * s);
+            part[W][k * row + i] = (float)(part[W][k * row + i] * gain * s);
         part[BETA][k] = (float)(part[BETA][k] + (b - part[MEAN][k]) * s);
     }
 }
@@ -132,18 +153,52 @@ static kas_status fold(kas_model *m, const kas_fold *f)
     for (int i = 0; i < PARTS; i++)
         free(part[i]);
     KAS_TRY(status);
-    return kas_conv_hold(m->conv[f->layer], &f->epilogue,
+    return kas_conv_hold(kas_folded_conv(m, f->layer), &f->epilogue,
                          m->memory + m->layout.folded + f->weights);
 }
 
-/* Tells the device that the weights of a layer without a fold stay fixed. */
-static kas_status hold(kas_model *m, int layer)
+kas_conv *kas_folded_conv(const kas_model *m, int layer)
 {
-    const bool exact = m->dtype == KAS_F32 || layer == m->tape[KAS_TAPE_INFER].exact;
-    const kas_param *p = &m->params.param[kas_params_find(&m->params, layer, 0)];
-    const char *w = exact ? m->memory + m->layout.parameters + p->offset * sizeof(float)
-                          : m->memory + m->layout.copy + p->offset * kas_dtype_size(m->dtype);
-    return kas_conv_hold(m->conv[layer], NULL, w);
+    const int program = kas_programs_of_layer(m->programs, layer);
+    return program < 0 ? m->conv[layer]
+                       : kas_loaded_conv(m->programs->loaded[program],
+                                         m->programs->program[program]->fold.operation);
+}
+
+/* ---- weights that stay fixed ----------------------------------------------------------------- */
+
+static const char *weights_at(const kas_model *m, int layer, int which, kas_dtype dtype)
+{
+    const kas_param *p = &m->params.param[kas_params_find(&m->params, layer, which)];
+    return dtype == KAS_F32 ? m->memory + m->layout.parameters + p->offset * sizeof(float)
+                            : m->memory + m->layout.copy + p->offset * kas_dtype_size(dtype);
+}
+
+/* Tells the device that the weights of a kernel's library calls stay fixed. The call into which a batch
+ * norm is folded counts too: where the device does not take it, the plain one runs. */
+static kas_status hold_program(const kas_model *m, int layer)
+{
+    const int number = kas_programs_of_layer(m->programs, layer);
+    const kas_program *p = m->programs->program[number];
+    for (int i = 0; i < p->forwards; i++) {
+        const kas_operation *op = &p->forward[i];
+        if (op->kind != KAS_OPERATION_CONV || p->buffer[op->w].role != KAS_ROLE_WEIGHT)
+            continue;
+        KAS_TRY(
+            kas_conv_hold(kas_loaded_conv(m->programs->loaded[number], i), NULL,
+                          weights_at(m, layer, p->buffer[op->w].index, p->buffer[op->w].dtype)));
+    }
+    return KAS_OK;
+}
+
+static kas_status hold(const kas_model *m, int layer)
+{
+    const bool exact = layer == m->tape[KAS_TAPE_INFER].exact;
+    if (program_of(m, layer))
+        return hold_program(m, layer);
+    if (!m->conv[layer] || kas_folds_find(&m->folds, layer))
+        return KAS_OK;
+    return kas_conv_hold(m->conv[layer], NULL, weights_at(m, layer, 0, exact ? KAS_F32 : m->dtype));
 }
 
 kas_status kas_model_refold(kas_model *m, int layer)
@@ -156,7 +211,6 @@ kas_status kas_model_refold(kas_model *m, int layer)
             KAS_TRY(fold(m, f));
     }
     for (int i = layer < 0 ? 0 : layer; i < (layer < 0 ? m->net->layers : layer + 1); i++)
-        if (m->conv[i] && !kas_folds_find(&m->folds, i))
-            KAS_TRY(hold(m, i));
+        KAS_TRY(hold(m, i));
     return KAS_OK;
 }

@@ -1,5 +1,5 @@
-/* Folds batch norms into the convolution or linear layer in front of them, in models whose
- * parameters stay fixed.
+/* Folds batch norms into the convolution or linear layer in front of them, or into the library's
+ * convolution with which a kernel in its place ends, in models whose parameters stay fixed.
  *
  *     s = gamma / sqrt(var + eps)
  *     y = activation((conv(x, w) + b - mean) s + beta          [+ residual])
@@ -26,7 +26,7 @@
 typedef struct kas_model kas_model;
 
 typedef struct kas_fold {
-    int layer; /* CONV or LINEAR */
+    int layer; /* CONV or LINEAR, or replaced */
     kas_norm_group group;
     kas_conv_epilogue epilogue;
     /* Offsets in bytes from the beginning of the model's folded part: w s as the convolution reads
@@ -49,9 +49,12 @@ void kas_folds_free(kas_folds *folds);
 /* Returns the fold of a layer; NULL when the layer is computed without one. */
 const kas_fold *kas_folds_find(const kas_folds *folds, int layer);
 
+/* Returns the prepared convolution that computes the folded call of a layer. */
+struct kas_conv *kas_folded_conv(const kas_model *model, int layer);
+
 /* Computes the folded parameters of `layer` (-1: of all layers) again after its parameters
- * were set, and tells the device that the weights now stay fixed. Does nothing in a model
- * that trains. */
+ * were set, and tells the device that the weights, those of kernels too, now stay fixed. Does nothing
+ * in a model that trains. */
 kas_status kas_model_refold(kas_model *model, int layer);
 
 #endif

@@ -221,17 +221,19 @@ static kas_status prepare_conv(kas_model *m, int layer)
 
 static kas_status prepare_layer(kas_model *m, int layer)
 {
-    KAS_TRY(prepare_conv(m, layer));
+    const bool replaced = kas_programs_of_layer(m->programs, layer) >= 0;
+    if (!replaced)
+        KAS_TRY(prepare_conv(m, layer));
     const kas_fold *fold = kas_folds_find(&m->folds, layer);
     if (fold)
-        KAS_TRY(kas_conv_add_epilogue(m->conv[layer], fold->epilogue));
-    return m->net->layer[layer].bias ? kas_conv_add_bias(m->conv[layer]) : KAS_OK;
+        KAS_TRY(kas_conv_add_epilogue(kas_folded_conv(m, layer), fold->epilogue));
+    return m->net->layer[layer].bias && !replaced ? kas_conv_add_bias(m->conv[layer]) : KAS_OK;
 }
 
 static kas_status prepare_convs(kas_model *m)
 {
     for (int i = 0; i < m->net->layers; i++) {
-        if (!kas_layer_is_linear(&m->net->layer[i]) || kas_programs_of_layer(m->programs, i) >= 0)
+        if (!kas_layer_is_linear(&m->net->layer[i]))
             continue;
         kas_status status = prepare_layer(m, i);
         if (status != KAS_OK)

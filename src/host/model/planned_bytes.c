@@ -107,13 +107,13 @@ static double bytes_of_network(const kas_program *p, int buffer)
     }
 }
 
-/* Adds a launch of a program in the place of `layer`. */
-static void kernel_pass(counter *c, const char *what, int layer, const kas_program *p,
-                        const kas_operation *op)
+/* Adds a launch of a program in the place of `layer`; NULL: no memory. */
+static kas_sweep *kernel_pass(counter *c, const char *what, int layer, const kas_program *p,
+                              const kas_operation *op)
 {
     kas_sweep *s = pass(c, what, layer, op->bytes * op->times);
     if (!s)
-        return;
+        return NULL;
     s->far = op->effort.far * op->times;
     if (op->kind == KAS_OPERATION_CONV)
         s->far =
@@ -123,9 +123,24 @@ static void kernel_pass(counter *c, const char *what, int layer, const kas_progr
     s->library = op->kind == KAS_OPERATION_CONV;
     s->conv = op->conv;
     s->conv_pass = op->pass;
+    return s;
 }
 
 /* ---- operations ------------------------------------------------------------------------------ */
+
+/* Adds the library's convolution of a program with the group behind it. */
+static void folded_pass(counter *c, const kas_tape_op *op, const kas_program *p)
+{
+    kas_sweep *s =
+        kernel_pass(c, "kernel forward with norm", op->layer, p, &p->forward[p->fold.operation]);
+    if (!s)
+        return;
+    const double residual = at(c, op->x1, op->residual);
+    s->bytes += residual;
+    s->far += residual;
+    c->out->bytes += residual;
+    s->activated = op->activation != KAS_ACTIVATION_NONE;
+}
 
 /* Counts a kernel in the place of a convolution, and the pool in front of it that takes
  * the stride. */
@@ -142,6 +157,8 @@ static void program(counter *c, const kas_tape_op *op, bool backward, double x)
         if (op->epilogue >= 0 && i == p->written_by)
             kernel_pass(c, "kernel forward with norm", op->layer, p,
                         &p->epilogue_kernel[op->epilogue]);
+        else if (op->norm >= 0 && i == p->fold.operation)
+            folded_pass(c, op, p);
         else
             kernel_pass(c, backward ? "kernel backward" : "kernel forward", op->layer, p,
                         &(backward ? p->backward : p->forward)[i]);

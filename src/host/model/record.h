@@ -64,6 +64,9 @@ kas_status kas_record_exchange(const kas_recorder *r, int operation);
 
 /* Kernels in place of convolutions (record_replaced.c). */
 kas_status kas_record_replaced_forward(kas_recorder *r, const kas_tape_op *op);
+/* Records a program whose last call is a library's, with the group behind it folded into that call or,
+ * where the device does not take it, as a pass of its own. The model's addresses are set. */
+kas_status kas_record_folded_program(const kas_recorder *r, const kas_tape_op *op);
 kas_status kas_record_replaced_backward(kas_recorder *r, const kas_tape_op *op);
 
 #endif

@@ -144,9 +144,9 @@ static bool is_dense(const tensors *t)
     return t->y.pitch == pitch && (!t->x1.data || t->x1.pitch == pitch);
 }
 
-/* Records the operations as without folding. The convolution's output lies where the group's output
- * will be. */
-static kas_status conv_then_norm(const kas_recorder *r, const kas_tape_op *op, const tensors *t)
+/* Records the group as without folding, in place: the convolution's output lies where the group's
+ * output will be. */
+static kas_status norm_behind(const kas_recorder *r, const kas_tape_op *op, const tensors *t)
 {
     kas_tape_op behind = *op;
     tensors u = *t;
@@ -154,25 +154,46 @@ static kas_status conv_then_norm(const kas_recorder *r, const kas_tape_op *op, c
     behind.saved = op->work;
     u.l = &r->m->net->layer[op->norm];
     u.x = t->y;
-    KAS_TRY(conv_forward(r, op, t));
     const kas_batch_norm norm = batch_norm(r, &behind, &u);
     return kas_op_batch_norm_inference(r->m->ops, r->plan, &norm);
+}
+
+static kas_conv_call folded_call(const kas_model *m, const kas_fold *f, const tensors *t)
+{
+    const char *folded = m->memory + m->layout.folded;
+    return (kas_conv_call){.w = folded + f->weights,
+                           .bias = (const float *)(const void *)(folded + f->bias),
+                           .bias_rounded = folded + f->bias_rounded,
+                           .residual = t->x1.data};
 }
 
 static kas_status folded_forward(const kas_recorder *r, const kas_tape_op *op, const tensors *t)
 {
     const kas_model *m = r->m;
     const kas_fold *f = kas_folds_find(&m->folds, op->layer);
-    const char *folded = m->memory + m->layout.folded;
-    const kas_conv_call call = {.x = t->x.data,
-                                .w = folded + f->weights,
-                                .bias = (const float *)(const void *)(folded + f->bias),
-                                .bias_rounded = folded + f->bias_rounded,
-                                .residual = t->x1.data,
-                                .y = t->y.data};
+    kas_conv_call call = folded_call(m, f, t);
+    call.x = t->x.data;
+    call.y = t->y.data;
     if (is_dense(t) && kas_conv_takes_epilogue(m->conv[op->layer], f->epilogue, &call))
         return kas_plan_conv_epilogue(r->plan, m->conv[op->layer], f->epilogue, &call);
-    return conv_then_norm(r, op, t);
+    KAS_TRY(conv_forward(r, op, t));
+    return norm_behind(r, op, t);
+}
+
+kas_status kas_record_folded_program(const kas_recorder *r, const kas_tape_op *op)
+{
+    const tensors t = tensors_of(r, op);
+    const kas_fold *f = kas_folds_find(&r->m->folds, op->layer);
+    const kas_conv_call call = folded_call(r->m, f, &t);
+    const kas_loaded *loaded = r->m->programs->loaded[op->program];
+    bool taken = is_dense(&t);
+    if (taken)
+        KAS_TRY(
+            kas_loaded_append_folded(loaded, r->plan, f->epilogue, &call, r->m->address, &taken));
+    if (taken)
+        return KAS_OK;
+    KAS_TRY(kas_loaded_append(loaded, r->plan, false, r->m->address));
+    return norm_behind(r, op, &t);
 }
 
 static kas_status batch_norm_forward(const kas_recorder *r, const kas_tape_op *op, const tensors *t)

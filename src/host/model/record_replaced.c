@@ -104,6 +104,8 @@ kas_status kas_record_replaced_forward(kas_recorder *r, const kas_tape_op *op)
     fill_addresses(r, op, x, kas_record_slot(r, op->y.slot));
     if (op->epilogue >= 0)
         return append_epilogue(r, op);
+    if (op->norm >= 0)
+        return kas_record_folded_program(r, op);
     return kas_loaded_append(r->m->programs->loaded[op->program], r->plan, false, r->m->address);
 }
 

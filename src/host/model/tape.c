@@ -208,8 +208,8 @@ static void find_groups(kas_tape_builder *b)
     }
 }
 
-/* Returns whether layer i includes the group behind it. *epilogue gets that of its program, if it
- * is replaced. */
+/* Returns whether layer i includes the group behind it. *epilogue gets that of its program, if it is
+ * replaced and a kernel of ours has it; -1 where the group is folded into a library's convolution. */
 static bool joins(const kas_tape_builder *b, int i, const kas_norm_group *group, int *epilogue)
 {
     const int program = kas_programs_of_layer(b->programs, i);
@@ -219,7 +219,7 @@ static bool joins(const kas_tape_builder *b, int i, const kas_norm_group *group,
     if (program < 0)
         return b->folded && kas_layer_is_linear(&b->net->layer[i]);
     *epilogue = kas_program_epilogue(b->programs->program[program], group->epilogue);
-    return *epilogue >= 0;
+    return *epilogue >= 0 || (b->folded && b->programs->program[program]->fold.operation >= 0);
 }
 
 /* Extends groups by the layer in front that includes them. The tensors that such a layer writes and

@@ -84,7 +84,7 @@ static void joined(kas_tape_builder *b, int head, int epilogue)
     op.program = kas_programs_of_layer(b->programs, head);
     group(b, &g, &op);
     /* 1 / deviation; for a device that folds nothing, the saved statistics of a batch norm. */
-    op.work = kas_tape_slot(b, sizeof(float) * (op.program < 0 ? 2 : 1) *
+    op.work = kas_tape_slot(b, sizeof(float) * (epilogue < 0 ? 2 : 1) *
                                    (size_t)kas_pitch(b->net->layer[head].c));
     if (op.program >= 0)
         replaced(b, head, &op);

@@ -168,6 +168,14 @@ typedef struct kas_map {
     char record[65]; /* as an operation's */
 } kas_map;
 
+/* The library's convolution that writes Y, into which a batch norm behind it can be folded
+ * (host/model/fold.h). */
+typedef struct kas_fold_place {
+    int operation; /* of `forward`; -1: none */
+    int weight;    /* number of the weight by which it multiplies */
+    bool gained;   /* it multiplies by the gain too */
+} kas_fold_place;
+
 typedef struct kas_program {
     char prefix[32]; /* every kernel's name starts with it; unique within a compilation */
     int batch;
@@ -185,6 +193,7 @@ typedef struct kas_program {
     int maps;
     kas_operation *forward, *backward;
     int forwards, backwards;
+    kas_fold_place fold;
     /* written_by: the operation of `forward` in whose place an epilogue's kernel runs */
     int epilogues, written_by;
     kas_epilogue *epilogue;         /* [epilogues] */
@@ -257,7 +266,7 @@ kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
                              kas_program **out);
 void kas_program_free(kas_program *program);
 /* Returns the number of an epilogue, or -1 when it was not asked for or no generated
- * kernel writes Y. */
+ * kernel writes Y. Then a library's convolution may take it (`fold`). */
 int kas_program_epilogue(const kas_program *program, kas_epilogue epilogue);
 /* Appends, for people, the program's text with the prelude and a comment that says what it is, its
  * operations and how it is compiled. The kernels are the same on both devices. */
@@ -279,5 +288,13 @@ kas_status kas_loaded_append(const kas_loaded *loaded, kas_plan *plan, bool back
  * must not overlap the residual. */
 kas_status kas_loaded_append_epilogue(const kas_loaded *loaded, kas_plan *plan, int epilogue,
                                       void *const *address);
+/* Appends FORWARD with the library's convolution that writes Y (`fold`) in one call with its epilogue:
+ * w, the biases and the residual are those of `call`, which has neither x nor y. Appends nothing and
+ * sets *taken to false where the device does not take the call. */
+kas_status kas_loaded_append_folded(const kas_loaded *loaded, kas_plan *plan,
+                                    kas_conv_epilogue epilogue, const kas_conv_call *call,
+                                    void *const *address, bool *taken);
+/* Returns the prepared convolution of operation i of FORWARD. */
+kas_conv *kas_loaded_conv(const kas_loaded *loaded, int i);
 
 #endif

@@ -121,9 +121,18 @@ static void compare(const char *path, kas_tape_mode mode, double tolerance)
     assert_true(from_plain <= tolerance);
 }
 
+/* A library's convolution writes the output. */
+static void compare_folded(kas_tape_mode mode, double tolerance)
+{
+    compare("kernels/conv.json", mode, tolerance);
+    compare("kernels/spatial_separable.json", mode, tolerance);
+}
+
 static void logits_are_the_same(void **state)
 {
     (void)state;
+    compare_folded(KAS_TAPE_INFER, 1e-5);
+    compare_folded(KAS_TAPE_EVALUATE, 1e-5);
     compare("kernels/residual.json", KAS_TAPE_EVALUATE, 1e-5);
     compare("kernels/canvas_figure6.json", KAS_TAPE_INFER, 1e-5);
     compare("kernels/depthwise_separable.json", KAS_TAPE_INFER, 1e-5);
@@ -134,6 +143,7 @@ static void outputs_are_multiplied(void **state)
 {
     (void)state;
     with_gains = true;
+    compare_folded(KAS_TAPE_INFER, 1e-5);
     compare("kernels/residual.json", KAS_TAPE_EVALUATE, 1e-5);
     compare("kernels/canvas_figure6.json", KAS_TAPE_INFER, 1e-5);
     compare("kernels/depthwise_separable.json", KAS_TAPE_INFER, 1e-5);
@@ -145,6 +155,7 @@ static void in_numbers_of_16_bits(void **state)
     (void)state;
     the_precision = KAS_PRECISION_BF16;
     compare("kernels/canvas_figure6.json", KAS_TAPE_INFER, 2e-2);
+    compare_folded(KAS_TAPE_INFER, 2e-2);
     the_precision = KAS_PRECISION_FP16;
     compare("kernels/canvas_figure6.json", KAS_TAPE_EVALUATE, 2e-3);
     the_precision = KAS_PRECISION_FP32;
@@ -192,6 +203,28 @@ static void passes_are_saved(void **state)
         kas_planned_bytes_free(&planned[i]);
 }
 
+/* What a library writes takes the norm, the sum and the activation in the same call. */
+static void library_calls_are_folded(void **state)
+{
+    (void)state;
+    replaced *r = make_replaced("kernels/conv.json", true);
+    kas_model_options options = options_of(r);
+    kas_planned_bytes planned;
+    kas_programs *programs = give_programs(&options, &r->replacement, "cuda");
+    assert_int_equal(kas_planned_bytes_plan(&options, KAS_TAPE_INFER, &planned), KAS_OK);
+    int folded = 0;
+    for (int i = 0; i < planned.passes; i++)
+        folded += planned.pass[i].library && planned.pass[i].kernel &&
+                  strcmp(planned.pass[i].what, "kernel forward with norm") == 0;
+    print_message("%d of %d targets are folded\n", folded, EPILOGUES);
+    assert_true(folded > 0);
+    assert_int_equal(count_passes(&planned, "kernel forward with norm"), EPILOGUES);
+    assert_int_equal(count_passes(&planned, "batch norm normalise"), NORMS - 1 - EPILOGUES);
+    kas_planned_bytes_free(&planned);
+    free_programs(programs);
+    free_replaced(r);
+}
+
 /* A program for training has none: its layers' outputs are wanted as they are. */
 static void training_keeps_its_passes(void **state)
 {
@@ -216,7 +249,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(outputs_are_multiplied),    cmocka_unit_test(passes_are_saved),
         cmocka_unit_test(training_keeps_its_passes), cmocka_unit_test(logits_are_the_same),
-        cmocka_unit_test(in_numbers_of_16_bits),
+        cmocka_unit_test(in_numbers_of_16_bits),     cmocka_unit_test(library_calls_are_folded),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
