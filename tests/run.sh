@@ -138,6 +138,7 @@ if [ -z "${DEVICE:-}" ] && [ $((e2e + ptx)) = 1 ]; then
     for program in "$@"; do
         case $program in
         */tests/ops/test_conv) items+=("ptx:$program" "ptx-own:$program") ;;
+        */tests/ops/test_conv_epilogue) items+=("ptx:$program" "ptx-own:$program") ;;
         */tests/ops/* | */test_rows) items+=("ptx:$program") ;;
         esac
     done

@@ -241,5 +241,5 @@ kas_status kas_cuda_conv_run(const kas_step *step)
     const kas_status status = run_way(cuda, &conv->plain[step->pass], &o);
     if (status != KAS_UNSUPPORTED)
         return status;
-    return kas_direct_run(cuda, &conv->direct, &conv->desc, step->pass, o.x, o.w, o.y);
+    return kas_direct_run(cuda, &conv->direct, &conv->desc, step->pass, &o, KAS_ACTIVATION_NONE);
 }

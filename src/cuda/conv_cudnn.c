@@ -16,9 +16,11 @@
 struct kas_cudnn_conv {
     bool tensor_cores; /* whether they may be used */
     bool ranked_only;  /* see `list` */
+    bool no_library;   /* it refuses the graph */
     /* Our own kernels are a candidate of convolutions in groups, and the plan where taken. */
     kas_direct direct;
     bool has_direct, takes_direct;
+    kas_activation activation; /* beside the pass */
     kas_conv_desc desc;
     kas_conv_pass pass;
     kas_dnn_graph graph;
@@ -47,8 +49,13 @@ static void add_direct(kas_cudnn_conv *c, int *count)
 static kas_status list(kas_cuda *cuda, void *self, int *count)
 {
     kas_cudnn_conv *c = self;
-    KAS_TRY(
-        kas_dnn_choices(cuda, &c->graph, c->tensor_cores, c->candidate, KAS_MAX_CANDIDATES, count));
+    kas_status status = KAS_OK;
+    *count = 0;
+    if (!c->no_library)
+        status = kas_dnn_choices(cuda, &c->graph, c->tensor_cores, c->candidate, KAS_MAX_CANDIDATES,
+                                 count);
+    if (status != KAS_OK && !(c->has_direct && kas_cuda_is_refusal(cuda, status)))
+        return status;
     while (c->ranked_only && *count > 0 && c->candidate[*count - 1].fallback)
         --*count;
     if (c->has_direct)
@@ -160,6 +167,23 @@ static kas_status prepare_convert(kas_cuda *cuda, const kas_conv_desc *of_librar
     return KAS_OK;
 }
 
+static bool has_own_kernel(const kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,
+                           kas_conv_beside beside)
+{
+    return kas_mma_takes(cuda, desc, pass)
+               ? kas_mma_takes_beside(pass, beside)
+               : kas_conv_is_depthwise(desc) && !kas_conv_has_beside(beside);
+}
+
+/* Makes the library's graph. Where it refuses, our own kernel may still be a candidate. */
+static kas_status make_graph(kas_cuda *cuda, const kas_conv_desc *of_library,
+                             kas_conv_beside beside, kas_cudnn_conv *c)
+{
+    const kas_status status = kas_dnn_graph_make(cuda, of_library, c->pass, beside, &c->graph);
+    c->no_library = c->has_direct && kas_cuda_is_refusal(cuda, status);
+    return c->no_library ? KAS_OK : status;
+}
+
 kas_status kas_cudnn_conv_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,
                                  kas_conv_beside beside, kas_cudnn_conv **out)
 {
@@ -172,14 +196,14 @@ kas_status kas_cudnn_conv_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_
         return kas_fail(KAS_NO_MEMORY, "no memory for a convolution");
     c->tensor_cores = desc->tf32 || desc->dtype != KAS_F32;
     c->ranked_only = kas_conv_has_beside(beside);
-    c->has_direct = !kas_conv_has_beside(beside) &&
-                    (kas_conv_is_depthwise(desc) || kas_mma_takes(cuda, desc, pass));
+    c->has_direct = has_own_kernel(cuda, desc, pass, beside);
+    c->activation = beside.activation;
     c->desc = *desc;
     c->pass = pass;
     if (c->has_direct)
         KAS_TRY_GOTO(kas_direct_create(cuda, desc, &c->direct), failed);
     KAS_TRY_GOTO(prepare_convert(cuda, &of_library, c), failed);
-    KAS_TRY_GOTO(kas_dnn_graph_make(cuda, &of_library, pass, beside, &c->graph), failed);
+    KAS_TRY_GOTO(make_graph(cuda, &of_library, beside, c), failed);
     KAS_TRY_GOTO(choose(cuda, &of_library, pass, beside, c), failed);
     *out = c;
     return KAS_OK;
@@ -244,7 +268,7 @@ kas_status kas_cudnn_conv_run(kas_cuda *cuda, const kas_cudnn_conv *c, const kas
         return kas_fail(KAS_UNSUPPORTED, "a tensor is not aligned to %d bytes", KAS_CONV_ALIGNMENT);
     char *workspace = (char *)(uintptr_t)cuda->workspace;
     if (c->takes_direct)
-        return kas_direct_run(cuda, &c->direct, &c->desc, c->pass, o->x, o->w, o->y);
+        return kas_direct_run(cuda, &c->direct, &c->desc, c->pass, o, c->activation);
     if (!c->convert)
         return kas_dnn_plan_run(cuda, &c->plan, o, workspace);
     kas_conv_operands of_library = *o;

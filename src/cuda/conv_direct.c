@@ -1,5 +1,7 @@
 /* Launches of our own convolution kernels on the GPU: on tensor cores (conv_mma.c) where these take the
  * pass, else by loops. */
+#include <math.h>
+
 #include "cuda/conv_cuda.h"
 #include "host/device/conv_loops.h"
 
@@ -109,11 +111,15 @@ static kas_status run_loops(kas_cuda *cuda, const kas_direct *direct, const kas_
 }
 
 kas_status kas_direct_run(kas_cuda *cuda, const kas_direct *direct, const kas_conv_desc *desc,
-                          kas_conv_pass pass, void *x, void *w, void *y)
+                          kas_conv_pass pass, const kas_conv_operands *o, kas_activation activation)
 {
-    kas_conv_args args = kas_conv_loops_args(desc, x, w, y, (float *)(uintptr_t)cuda->workspace);
-    const kas_conv_operands operands = {.x = x, .w = w, .y = y};
-    if (direct->mma[pass] && kas_conv_operands_are_aligned(&operands))
+    kas_conv_args args =
+        kas_conv_loops_args(desc, o->x, o->w, o->y, (float *)(uintptr_t)cuda->workspace);
+    args.bias = o->bias;
+    args.residual = o->residual;
+    args.least = activation == KAS_ACTIVATION_NONE ? -INFINITY : 0;
+    args.most = activation == KAS_ACTIVATION_RELU6 ? 6 : INFINITY;
+    if (direct->mma[pass] && kas_conv_operands_are_aligned(o))
         KAS_TRY(run_mma(cuda, direct, desc, pass, &args));
     else
         KAS_TRY(run_loops(cuda, direct, desc, pass, &args));

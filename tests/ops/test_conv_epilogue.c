@@ -24,6 +24,7 @@ static const conv_case cases[] = {
     {5, 1, 1, 64, 10, 1, 1, 1, 0},     /* linear */
     {2, 6, 9, 24, 40, 8, 3, 1, 4},     /* grouped, over lines of pixels, with gaps */
     {2, 6, 9, 40, 2, 1, 3, 1, 0},      /* to few outputs, over lines */
+    {2, 9, 8, 32, 48, 2, 3, 1, 0},     /* octets: our own kernel on tensor cores takes it */
     {2, 9, 7, 3, 16, 1, 3, 1, 0},      /* a stem with finite padding */
 };
 enum { FINITE = sizeof cases / sizeof *cases - 1 };
@@ -212,8 +213,10 @@ static void test_epilogues(void **state)
                kas_dtype_names[the_dtype], without, shapes);
     if (without == shapes)
         skip();
-    assert_true(taken > 0);
-    print_worst("epilogues");
+    /* Where the stand-in's libraries refuse, our own kernel on tensor cores takes some in 16 bits. */
+    assert_true(taken > 0 || (getenv("KAS_SIM_REFUSE") && the_dtype == KAS_F32));
+    if (taken)
+        print_worst("epilogues");
 }
 
 /* The convolution alone, of weights that are held. */

@@ -126,6 +126,23 @@ KAS_FN void kas_mma_weights(const kas_conv_args *a, const kas_mma_part *part, in
     }
 }
 
+/* Stores two neighbouring channels of a result's pixel, with what is beside the forward pass. */
+KAS_FN void kas_mma_store(const kas_conv_args *a, kas_real *to, kas_i64 place, int channel,
+                          const float *sum, int back)
+{
+    float value[2] = {sum[0], sum[1]};
+    KAS_UNROLL
+    for (int i = 0; i < 2; i++) {
+        if (!back && a->residual)
+            value[i] += kas_value(a->residual[place + i]);
+        if (!back && a->bias)
+            value[i] += kas_value(a->bias[channel + i]);
+        if (!back)
+            value[i] = kas_min(kas_max(value[i], a->least), a->most);
+    }
+    kas_pair_store(to + place, value[0], value[1]);
+}
+
 /* The pixels of a lane's rows. */
 typedef struct kas_mma_own_pixels {
     kas_mma_pixel at[2 * KAS_MMA_ROW_TILES];
@@ -140,8 +157,8 @@ KAS_FN void kas_mma_pixels(const kas_conv_args *a, const kas_mma_part *part,
               to_pitch = back ? a->x_pitch : a->y_pitch;
     const kas_real *from =
         back ? a->y + part->group * a->group_out : a->x + part->group * a->group_in;
-    kas_real *to =
-        (back ? a->x + part->group * a->group_in : a->y + part->group * a->group_out) + part->out;
+    kas_real *to = back ? a->x : a->y;
+    const int channel = part->group * (back ? a->group_in : a->group_out) + part->out;
     KAS_LANE(kas_mma_own_pixels, pixels, 32);
     KAS_LANE(kas_mma_sums, sums, 32);
     KAS_LANE(kas_mma_rows, in, 32);
@@ -185,9 +202,9 @@ KAS_FN void kas_mma_pixels(const kas_conv_args *a, const kas_mma_part *part,
                 continue;
             KAS_UNROLL
             for (int j = 0; j < tiles; j++) {
-                const float *sum = KAS_OF(sums, t).at[i / 2 * tiles + j];
-                kas_pair_store(to + (kas_i64)p * to_pitch + 8 * j + t % 4 * 2, sum[i % 2 * 2],
-                               sum[i % 2 * 2 + 1]);
+                const int c = channel + 8 * j + t % 4 * 2;
+                kas_mma_store(a, to, (kas_i64)p * to_pitch + c, c,
+                              &KAS_OF(sums, t).at[i / 2 * tiles + j][i % 2 * 2], back);
             }
         }
     }
