@@ -148,7 +148,7 @@ static void program(counter *c, const kas_tape_op *op, bool backward, double x)
 {
     const kas_program *p = c->m->programs->program[op->program];
     const int count = backward ? p->backwards : p->forwards;
-    if (!backward && op->pooled >= 0)
+    if (!backward && op->pools)
         pass(c, "stride pool forward", op->layer, x + slot(c, op->pooled));
     if (op->epilogue >= 0)
         pass(c, "batch norm deviation", op->layer,

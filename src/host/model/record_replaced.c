@@ -97,9 +97,10 @@ kas_status kas_record_replaced_forward(kas_recorder *r, const kas_tape_op *op)
     if (op->pooled >= 0) {
         const kas_pool pool = kas_pool_of_stride(l->stride);
         x = kas_record_slot(r, op->pooled);
-        KAS_TRY(kas_op_avg_pool_forward(r->m->ops, r->plan, &pool,
-                                        kas_record_tensor(r, op->x, l->in[0]),
-                                        pooled_tensor(r, op->pooled, op->layer)));
+        if (op->pools)
+            KAS_TRY(kas_op_avg_pool_forward(r->m->ops, r->plan, &pool,
+                                            kas_record_tensor(r, op->x, l->in[0]),
+                                            pooled_tensor(r, op->pooled, op->layer)));
     }
     fill_addresses(r, op, x, kas_record_slot(r, op->y.slot));
     if (op->epilogue >= 0)

@@ -89,6 +89,7 @@ typedef struct kas_tape_op {
     int saved;         /* buffer; norms: mean and 1/deviation; max pool: which pixels won */
     int work;          /* buffer; norms, biases and loss: scratch of the operation */
     int pooled;        /* buffer; replaced, stride > 1: X (BACKWARD: DX) of the program */
+    bool pools;        /* FORWARD: this operation makes it, and no earlier one */
     int program;       /* replaced: index of the program; -1 = the layer is not replaced */
     int program_saved; /* first of program->buffers consecutive buffers; those of role SAVED have
                           bytes */

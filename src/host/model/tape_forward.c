@@ -1,6 +1,20 @@
 /* Appends the forward operations of a tape. */
 #include "host/model/tape_impl.h"
 
+/* Returns the buffer with a layer's input, averaged over its stride, that an earlier operation made; -1:
+ * none. A residual block's first layer and its shortcut read the same. */
+static int pooled_before(const kas_tape_builder *b, int layer)
+{
+    const kas_layer *l = &b->net->layer[layer];
+    for (int i = 1; i < b->net->layers; i++) {
+        const kas_layer *other = &b->net->layer[i];
+        if (b->layer[i].pooled >= 0 && other->in[0] == l->in[0] && other->stride == l->stride &&
+            other->h == l->h && other->w == l->w)
+            return b->layer[i].pooled;
+    }
+    return -1;
+}
+
 static void replaced(kas_tape_builder *b, int layer, kas_tape_op *op)
 {
     const kas_layer *l = &b->net->layer[layer], *in = &b->net->layer[l->in[0]];
@@ -8,9 +22,14 @@ static void replaced(kas_tape_builder *b, int layer, kas_tape_op *op)
     op->program_scratch = kas_tape_program_slots(b, op->program, KAS_ROLE_SCRATCH);
     b->layer[layer].program_saved = op->program_saved;
     const kas_program *p = b->programs->program[op->program];
-    if (l->stride > 1 && p->x_h == p->target.h && p->x_w == p->target.w)
-        op->pooled = kas_tape_slot(b, kas_dtype_size(b->dtype) * (size_t)b->batch * (size_t)l->h *
-                                          (size_t)l->w * (size_t)kas_pitch_of(b->dtype, in->c));
+    if (l->stride > 1 && p->x_h == p->target.h && p->x_w == p->target.w) {
+        op->pooled = pooled_before(b, layer);
+        op->pools = op->pooled < 0;
+        if (op->pools)
+            op->pooled =
+                kas_tape_slot(b, kas_dtype_size(b->dtype) * (size_t)b->batch * (size_t)l->h *
+                                     (size_t)l->w * (size_t)kas_pitch_of(b->dtype, in->c));
+    }
     b->layer[layer].pooled = op->pooled;
 }
 
