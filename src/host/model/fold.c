@@ -7,11 +7,6 @@
 
 /* ---- layers that are folded ------------------------------------------------------------------ */
 
-static bool is_folded(const kas_tape_op *op)
-{
-    return op->kind == KAS_TAPE_FORWARD && op->norm >= 0 && op->epilogue < 0;
-}
-
 /* Returns the program in the place of a layer; NULL: none. */
 static const kas_program *program_of(const kas_model *m, int layer)
 {
@@ -40,14 +35,20 @@ static size_t place(size_t *bytes, size_t size)
     return at;
 }
 
-static kas_fold describe(const kas_model *m, int layer, size_t *bytes)
+static kas_fold describe(const kas_model *m, const kas_tape_op *op, size_t *bytes)
 {
+    const int layer = op->layer;
     const kas_norm_group group = kas_net_group_behind(m->net, layer);
     const size_t number = kas_dtype_size(m->dtype), c = (size_t)m->net->layer[layer].c;
     kas_fold f = {
         .layer = layer,
         .group = group,
-        .epilogue = {.residual = group.epilogue.residual, .activation = group.epilogue.activation}};
+        .epilogue = {.residual = group.epilogue.residual, .activation = group.epilogue.activation},
+        .own = op->epilogue >= 0};
+    if (f.own) {
+        f.rstd = place(bytes, sizeof(float) * c);
+        return f;
+    }
     f.weights = place(bytes, number * weights_of(m, layer));
     f.bias = f.bias_rounded = place(bytes, sizeof(float) * c);
     if (m->dtype != KAS_F32)
@@ -63,8 +64,8 @@ kas_status kas_folds_build(const kas_model *m, const kas_tape *tape, kas_folds *
     if (!out->fold)
         return kas_fail(KAS_NO_MEMORY, "no memory for a list of convolutions");
     for (int i = 0; i < tape->ops; i++)
-        if (is_folded(&tape->op[i]))
-            out->fold[out->count++] = describe(m, tape->op[i].layer, bytes);
+        if (tape->op[i].kind == KAS_TAPE_FORWARD && tape->op[i].norm >= 0)
+            out->fold[out->count++] = describe(m, &tape->op[i], bytes);
     return KAS_OK;
 }
 
@@ -142,9 +143,26 @@ static kas_status put(kas_model *m, const kas_fold *f, float *const part[PARTS])
     return kas_model_upload_rounded(m, folded + f->bias_rounded, part[BETA], c);
 }
 
+/* Computes what a kernel with the epilogue reads beside the parameters. */
+static kas_status find_rstd(kas_model *m, const kas_fold *f)
+{
+    const int c = m->net->layer[f->layer].c;
+    const float eps = (float)m->net->layer[f->group.norm].eps;
+    float *var;
+    KAS_TRY(fetch(m, f->group.norm, VAR - GAMMA, &var));
+    for (int k = 0; k < c; k++)
+        var[k] = (float)(1 / sqrt((double)var[k] + eps));
+    const kas_status status = kas_mem_upload(m->device, m->memory + m->layout.folded + f->rstd, var,
+                                             sizeof *var * (size_t)c);
+    free(var);
+    return status;
+}
+
 static kas_status fold(kas_model *m, const kas_fold *f)
 {
     float *part[PARTS] = {0};
+    if (f->own)
+        return find_rstd(m, f);
     kas_status status = fetch_all(m, f, part);
     if (status == KAS_OK) {
         multiply(m, f, part);

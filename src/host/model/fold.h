@@ -29,10 +29,12 @@ typedef struct kas_fold {
     int layer; /* CONV or LINEAR, or replaced */
     kas_norm_group group;
     kas_conv_epilogue epilogue;
+    /* A kernel of ours computes the group (jit/lower/epilogue.h) and has a use for `rstd` alone */
+    bool own;
     /* Offsets in bytes from the beginning of the model's folded part: w s as the convolution reads
      * its weights; the bias in float32; the bias in the dtype of the activations, which for float32
-     * is the same one. */
-    size_t weights, bias, bias_rounded;
+     * is the same one; 1 / sqrt(var + eps) in float32. */
+    size_t weights, bias, bias_rounded, rstd;
 } kas_fold;
 
 typedef struct kas_folds {
@@ -40,13 +42,13 @@ typedef struct kas_folds {
     kas_fold *fold; /* [count] by layer */
 } kas_folds;
 
-/* Finds the layers of a tape into which a batch norm is folded, and lays out their folded
- * parameters from offset 0 on. *bytes gets the size of all of them. The caller frees *out
+/* Finds the layers of a tape into which a batch norm is folded, or whose kernels compute it, and lays
+ * out what these read from offset 0 on. *bytes gets the size of all of them. The caller frees *out
  * with kas_folds_free. */
 kas_status kas_folds_build(const kas_model *model, const kas_tape *tape, kas_folds *out,
                            size_t *bytes);
 void kas_folds_free(kas_folds *folds);
-/* Returns the fold of a layer; NULL when the layer is computed without one. */
+/* Returns the fold of a layer; NULL when the layer includes no batch norm. */
 const kas_fold *kas_folds_find(const kas_folds *folds, int layer);
 
 /* Returns the prepared convolution that computes the folded call of a layer. */

@@ -225,7 +225,7 @@ static kas_status prepare_layer(kas_model *m, int layer)
     if (!replaced)
         KAS_TRY(prepare_conv(m, layer));
     const kas_fold *fold = kas_folds_find(&m->folds, layer);
-    if (fold)
+    if (fold && !fold->own)
         KAS_TRY(kas_conv_add_epilogue(kas_folded_conv(m, layer), fold->epilogue));
     return m->net->layer[layer].bias && !replaced ? kas_conv_add_bias(m->conv[layer]) : KAS_OK;
 }

@@ -150,9 +150,6 @@ static void program(counter *c, const kas_tape_op *op, bool backward, double x)
     const int count = backward ? p->backwards : p->forwards;
     if (!backward && op->pools)
         pass(c, "stride pool forward", op->layer, x + slot(c, op->pooled));
-    if (op->epilogue >= 0)
-        pass(c, "batch norm deviation", op->layer,
-             2.0 * sizeof(float) * c->m->net->layer[op->norm].c);
     for (int i = 0; i < count; i++)
         if (op->epilogue >= 0 && i == p->written_by)
             kernel_pass(c, "kernel forward with norm", op->layer, p,

@@ -12,8 +12,9 @@ static float *norm_part(const kas_recorder *r, const kas_tape_op *op, int part)
         return kas_record_parameter(r, op->norm, 1, false);
     case KAS_NORM_MEAN:
         return kas_record_parameter(r, op->norm, 2, false);
-    default:
-        return kas_record_slot(r, op->work); /* KAS_NORM_RSTD */
+    default: /* KAS_NORM_RSTD */
+        return (float *)(void *)(r->m->memory + r->m->layout.folded +
+                                 kas_folds_find(&r->m->folds, op->layer)->rstd);
     }
 }
 
@@ -80,16 +81,6 @@ static kas_tensor pooled_tensor(const kas_recorder *r, int slot, int layer)
     return t;
 }
 
-static kas_status append_epilogue(kas_recorder *r, const kas_tape_op *op)
-{
-    const kas_layer *norm = &r->m->net->layer[op->norm];
-    KAS_TRY(kas_op_batch_norm_rstd(r->m->ops, r->plan, norm->c,
-                                   kas_record_parameter(r, op->norm, 3, false), (float)norm->eps,
-                                   kas_record_slot(r, op->work)));
-    return kas_loaded_append_epilogue(r->m->programs->loaded[op->program], r->plan, op->epilogue,
-                                      r->m->address);
-}
-
 kas_status kas_record_replaced_forward(kas_recorder *r, const kas_tape_op *op)
 {
     const kas_layer *l = &r->m->net->layer[op->layer];
@@ -104,7 +95,8 @@ kas_status kas_record_replaced_forward(kas_recorder *r, const kas_tape_op *op)
     }
     fill_addresses(r, op, x, kas_record_slot(r, op->y.slot));
     if (op->epilogue >= 0)
-        return append_epilogue(r, op);
+        return kas_loaded_append_epilogue(r->m->programs->loaded[op->program], r->plan,
+                                          op->epilogue, r->m->address);
     if (op->norm >= 0)
         return kas_record_folded_program(r, op);
     return kas_loaded_append(r->m->programs->loaded[op->program], r->plan, false, r->m->address);

@@ -94,8 +94,7 @@ typedef struct kas_tape_op {
     int program_saved; /* first of program->buffers consecutive buffers; those of role SAVED have
                           bytes */
     int program_scratch;
-    int norm;     /* layer with the group behind it: that group's batch norm, and `work` is for 1
-                     / deviation; -1 = none */
+    int norm;     /* layer with the group behind it: that group's batch norm; -1 = none */
     int epilogue; /* epilogue of such a layer's program; -1 = none */
 } kas_tape_op;
 

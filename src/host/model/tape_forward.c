@@ -102,9 +102,8 @@ static void joined(kas_tape_builder *b, int head, int epilogue)
     op.epilogue = epilogue;
     op.program = kas_programs_of_layer(b->programs, head);
     group(b, &g, &op);
-    /* 1 / deviation; for a device that folds nothing, the saved statistics of a batch norm. */
-    op.work = kas_tape_slot(b, sizeof(float) * (epilogue < 0 ? 2 : 1) *
-                                   (size_t)kas_pitch(b->net->layer[head].c));
+    if (epilogue < 0) /* for a device that folds nothing, the saved statistics of a batch norm */
+        op.work = kas_tape_slot(b, 2 * sizeof(float) * (size_t)kas_pitch(b->net->layer[head].c));
     if (op.program >= 0)
         replaced(b, head, &op);
     append(b, op);

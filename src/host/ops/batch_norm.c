@@ -192,15 +192,6 @@ static kas_status launch_running(kas_ops *ops, kas_plan *plan, const kas_norm_ar
                            sizeof *args);
 }
 
-kas_status kas_op_batch_norm_rstd(kas_ops *ops, kas_plan *plan, int c, const float *running_var,
-                                  float eps, float *rstd)
-{
-    /* The kernel only reads the variance. */
-    const kas_norm_args args = {
-        .c = c, .running_var = (float *)(uintptr_t)running_var, .eps = eps, .saved_rstd = rstd};
-    return launch_running(ops, plan, &args);
-}
-
 kas_status kas_op_batch_norm_inference(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm)
 {
     KAS_TRY(check("batch norm inference", norm));

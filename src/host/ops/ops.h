@@ -201,10 +201,6 @@ kas_status kas_op_batch_norm_forward(kas_ops *ops, kas_plan *plan, const kas_bat
 kas_status kas_op_batch_norm_statistics(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm);
 /* Normalises with the running statistics, which do not change. y in place of x or residual. */
 kas_status kas_op_batch_norm_inference(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm);
-/* rstd = 1/sqrt(running_var + eps), [c], for kernels that take the place
- * of kas_op_batch_norm_inference. */
-kas_status kas_op_batch_norm_rstd(kas_ops *ops, kas_plan *plan, int c, const float *running_var,
-                                  float eps, float *rstd);
 /* Computes the output of kas_op_batch_norm_forward again, with the same bits, from the saved
  * statistics. There must be no residual. */
 kas_status kas_op_batch_norm_again(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm);
