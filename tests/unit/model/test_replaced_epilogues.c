@@ -9,7 +9,8 @@
 
 enum { N = 3, CLASSES = 10, EPILOGUES = 11, TARGETS = EPILOGUES + 1, NORMS = TARGETS + 1 };
 
-static bool with_gains; /* other than 1 */
+static bool with_gains;     /* other than 1 */
+static bool image_by_image; /* each image of the batch is a piece of its own */
 
 /* A network with a kernel in it; `epilogues`: what its targets say of what stands behind them. */
 typedef struct replaced {
@@ -63,6 +64,20 @@ static kas_model_options options_of(const replaced *r)
     return (kas_model_options){.net = r->net, .batch = N, .precision = the_precision};
 }
 
+/* The programs of a CPU, which may cut the batch. */
+static kas_programs *programs_of(const replaced *r, kas_model_options *options)
+{
+    const kas_program_options pieces = {
+        .batch = N, .linear_policy = KAS_LINEAR_CPU, .piece_bytes = 1};
+    if (!image_by_image)
+        return give_programs(options, &r->replacement, kas_device_get_info(device)->arch);
+    kas_programs *programs = calloc(1, sizeof *programs);
+    assert_int_equal(kas_programs_build(&r->replacement, &pieces, programs), KAS_OK);
+    for (int p = 0; p < programs->count; p++)
+        assert_int_equal(programs->program[p]->pieces, N);
+    return options->programs = programs;
+}
+
 /* What `mode` makes of the images; `exact` gets the reference's. */
 static void logits_of(const replaced *r, kas_tape_mode mode, float *logits, double *exact)
 {
@@ -75,7 +90,7 @@ static void logits_of(const replaced *r, kas_tape_mode mode, float *logits, doub
     kas_rng rng = kas_rng_make(6, KAS_PURPOSE_TEST, 0);
     for (int i = 0; i < N * IMAGE; i++)
         images64[i] = images[i] = (float)kas_rng_normal(&rng);
-    p.programs = give_programs(&options, &r->replacement, kas_device_get_info(device)->arch);
+    p.programs = programs_of(r, &options);
     if (kas_model_create(device, &options, &p.model) != KAS_OK)
         fail_msg("%s", kas_error());
     assert_int_equal(kas_ref_net_create_replaced(r->net, &r->replacement, &p.ref), KAS_OK);
@@ -142,6 +157,17 @@ static void logits_are_the_same(void **state)
     compare("kernels/residual.json", KAS_TAPE_EVALUATE, 1e-5);
     compare("kernels/canvas_figure6.json", KAS_TAPE_INFER, 1e-5);
     compare("kernels/depthwise_separable.json", KAS_TAPE_INFER, 1e-5);
+}
+
+static void in_pieces(void **state)
+{
+    (void)state;
+    if (kas_device_get_info(device)->kind != KAS_DEVICE_CPU)
+        skip();
+    image_by_image = true;
+    compare_folded(KAS_TAPE_INFER, 1e-5);
+    compare("kernels/depthwise_separable.json", KAS_TAPE_INFER, 1e-5);
+    image_by_image = false;
 }
 
 /* The set-up moves the values of the gains, so each layer has one of its own. */
@@ -277,7 +303,7 @@ int main(void)
         cmocka_unit_test(outputs_are_multiplied),    cmocka_unit_test(passes_are_saved),
         cmocka_unit_test(training_keeps_its_passes), cmocka_unit_test(logits_are_the_same),
         cmocka_unit_test(in_numbers_of_16_bits),     cmocka_unit_test(library_calls_are_folded),
-        cmocka_unit_test(strides_are_pooled_once),
+        cmocka_unit_test(strides_are_pooled_once),   cmocka_unit_test(in_pieces),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
