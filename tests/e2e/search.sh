@@ -65,6 +65,14 @@ grep -q 'candidate [0-3] of study' "$dir/leads/README.md" && grep -q 'the weight
     fail "the candidate that leads is exported as: $(cat "$dir/leads/README.md")"
 expect 0 'best kernel:' "$kas" resume "$dir/grown"
 cmp "$dir/leads/kernel.json" "$dir/grown/best/kernel.json" || fail "another kernel is exported where none is published"
+# A study that has ended is read where nothing may be written, by its owner (root needs another user for that) and by others.
+others=()
+[ "$(id -u)" != 0 ] || others=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+"${others[@]}" "$kas" --version >/dev/null 2>&1 || others=() # that user may not reach the program
+chmod 755 "$dir"
+chmod -R a+rX,a-w "$dir/grown"
+for words in status best log; do expect 0 '' "${others[@]}" "$kas" $words "$dir/grown"; done
+chmod -R u+w "$dir/grown"
 "$kas" dataset make shapes -o "$dir/t.h5" --train 300 --test 60 --size 16 --classes 4 --seed 9 >/dev/null
 expect 4 'begun with other data' "${search[@]}" --dataset "$dir/t.h5" --study "$dir/a"
 

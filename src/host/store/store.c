@@ -1,12 +1,17 @@
 /* Opens and closes stores: chooses the journal, identifies the file and its schema. */
 #include "host/store/store.h"
 
+#include <ctype.h>
+#include <libgen.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/vfs.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "host/core/buf.h"
 #include "host/core/file/files.h"
 #include "host/store/sql.h"
 
@@ -205,6 +210,67 @@ kas_status kas_store_open(const char *path, kas_store_mode mode, kas_store **out
     return kas_store_open_as(path, mode, on_network(path), out);
 }
 
+/* Returns whether a file of SQLite's is in WAL mode: its header says so. */
+static bool is_logged(const char *path)
+{
+    enum { READ_VERSION = 19, WAL = 2 };
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return false;
+    const int version = fseek(file, READ_VERSION, SEEK_SET) == 0 ? fgetc(file) : EOF;
+    fclose(file);
+    return version == WAL;
+}
+
+/* Returns whether a file in WAL mode that nobody has open lies where this process may write nothing. SQLite
+ * wants to make a log beside it even to read it, so it is read as one that never changes. */
+static bool is_kept_from_us(const char *path)
+{
+    char log[PATH_MAX], folder[PATH_MAX];
+    snprintf(log, sizeof log, "%s-wal", path);
+    snprintf(folder, sizeof folder, "%s", path);
+    return is_logged(path) && !kas_file_exists(log) && access(dirname(folder), W_OK) != 0;
+}
+
+/* Writes the URI of a file that never changes. */
+static void put_immutable(const char *path, kas_buf *out)
+{
+    kas_buf_puts(out, "file:");
+    for (const unsigned char *c = (const unsigned char *)path; *c; c++)
+        kas_buf_printf(out, isalnum(*c) || strchr("/._-", *c) ? "%c" : "%%%02X", *c);
+    kas_buf_puts(out, "?immutable=1");
+}
+
+static kas_status open_file(kas_store *store, const char *name, int flags)
+{
+    if (sqlite3_open_v2(name, &store->db, flags, NULL) == SQLITE_OK)
+        return KAS_OK;
+    return store->db
+               ? kas_fail(KAS_STORE, "%s: cannot be opened: %s (%s)", store->path,
+                          sqlite3_errmsg(store->db), strerror(sqlite3_system_errno(store->db)))
+               : kas_fail(KAS_NO_MEMORY, "%s: out of memory", store->path);
+}
+
+static kas_status open_immutable(kas_store *store)
+{
+    kas_buf name = {0};
+    put_immutable(store->path, &name);
+    kas_status status = kas_buf_status(&name);
+    if (status == KAS_OK)
+        status = open_file(store, kas_buf_text(&name), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
+    kas_buf_free(&name);
+    return status;
+}
+
+static kas_status open_store(kas_store *store, kas_store_mode mode)
+{
+    if (mode == KAS_STORE_READ)
+        return is_kept_from_us(store->path) ? open_immutable(store)
+                                            : open_file(store, store->path, SQLITE_OPEN_READONLY);
+    return open_file(store, store->path,
+                     SQLITE_OPEN_READWRITE | (mode == KAS_STORE_CREATE ? SQLITE_OPEN_CREATE : 0));
+}
+
 kas_status kas_store_open_as(const char *path, kas_store_mode mode, bool network, kas_store **out)
 {
     *out = NULL;
@@ -218,15 +284,7 @@ kas_status kas_store_open_as(const char *path, kas_store_mode mode, bool network
     store->connections = 1;
     snprintf(store->path, sizeof store->path, "%s", path);
     store->exclusive = mode != KAS_STORE_READ && network;
-    int flags = SQLITE_OPEN_READWRITE | (mode == KAS_STORE_CREATE ? SQLITE_OPEN_CREATE : 0);
-    if (mode == KAS_STORE_READ)
-        flags = SQLITE_OPEN_READONLY;
-    kas_status status = KAS_OK;
-    if (sqlite3_open_v2(path, &store->db, flags, NULL) != SQLITE_OK)
-        status = store->db ? kas_fail(KAS_STORE, "%s: cannot be opened: %s (%s)", path,
-                                      sqlite3_errmsg(store->db),
-                                      strerror(sqlite3_system_errno(store->db)))
-                           : kas_fail(KAS_NO_MEMORY, "%s: out of memory", path);
+    kas_status status = open_store(store, mode);
     if (status == KAS_OK)
         status = set_up(store, mode);
     if (status != KAS_OK) {
