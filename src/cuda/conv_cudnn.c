@@ -33,10 +33,11 @@ struct kas_cudnn_conv {
 
 enum { DIRECT = -1 }; /* in place of an engine: our own kernels */
 
-/* Lists our own kernels eighth: so many are timed, and what is not timed is the library's first. */
-static void add_direct(kas_cudnn_conv *c, int *count)
+/* Lists our own kernels behind those that the library ranks, but eighth at most: so many are timed, and
+ * what is not timed is the library's first. */
+static void add_direct(kas_cudnn_conv *c, int ranked, int *count)
 {
-    const int at = *count < 7 ? *count : 7;
+    const int at = ranked < 7 ? ranked : 7;
     if (*count == KAS_MAX_CANDIDATES)
         --*count;
     memmove(&c->candidate[at + 1], &c->candidate[at], (size_t)(*count - at) * sizeof *c->candidate);
@@ -44,8 +45,8 @@ static void add_direct(kas_cudnn_conv *c, int *count)
     ++*count;
 }
 
-/* Lists the choices. A fallback with an epilogue is left out: it may cost more than the pass that
- * it saves. */
+/* Lists the choices. Beside an epilogue a fallback of the library's is left out, because it may cost more
+ * than the pass that it saves, unless our own kernels are a choice: then it is timed beside them. */
 static kas_status list(kas_cuda *cuda, void *self, int *count)
 {
     kas_cudnn_conv *c = self;
@@ -56,10 +57,13 @@ static kas_status list(kas_cuda *cuda, void *self, int *count)
                                  count);
     if (status != KAS_OK && !(c->has_direct && kas_cuda_is_refusal(cuda, status)))
         return status;
-    while (c->ranked_only && *count > 0 && c->candidate[*count - 1].fallback)
-        --*count;
+    int ranked = *count;
+    while (c->ranked_only && ranked > 0 && c->candidate[ranked - 1].fallback)
+        ranked--;
     if (c->has_direct)
-        add_direct(c, count);
+        add_direct(c, ranked, count);
+    else
+        *count = ranked;
     return KAS_OK;
 }
 

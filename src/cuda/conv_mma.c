@@ -6,8 +6,6 @@
 #include "cuda/conv_cuda.h"
 #include "host/device/conv_loops.h"
 
-/* Pixels of one turn of a block, in the passes whose result is pixels and in the other */
-enum { TURN_4 = 32 * KAS_MMA_WARPS, TURN = 64 * KAS_MMA_WARPS, CHUNK = 256 };
 /* What the parts of a gradient may take of the workspace, where there is more than one block's */
 enum { PARTS_BYTES = KAS_CUDA_MAX_WORKSPACE / 4 };
 
@@ -76,7 +74,7 @@ const char *kas_mma_name(kas_conv_pass pass)
 static int shares_of(const kas_conv_desc *d, kas_conv_pass pass, int tiles, int blocks)
 {
     const bool sums = pass == KAS_CONV_BACKWARD_WEIGHTS;
-    const int turn = sums ? CHUNK : tiles == 4 ? TURN_4 : TURN;
+    const int turn = sums ? KAS_MMA_CHUNK : KAS_MMA_TURN(tiles);
     int64_t most = (pixels_of(d, pass) + turn - 1) / turn;
     const int64_t wanted = (KAS_ENOUGH_BLOCKS + blocks - 1) / blocks;
     most = wanted < most ? wanted : most;

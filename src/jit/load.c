@@ -179,7 +179,7 @@ static kas_status append_pass(const kas_loaded *loaded, bool backward, kas_plan 
         for (int i = 0; i < pass->count; i++) {
             const bool once = pass->operation[i].times < pieces;
             const piece at = {loaded->program, address, once ? 0 : number};
-            if (once && number < pieces - 1)
+            if ((once && number < pieces - 1) || (e->call && i == loaded->program->fold.scaling))
                 continue;
             KAS_TRY(i == e->operation ? append_ending(loaded, e, plan, &at)
                                       : append(pass, i, plan, &at));

@@ -32,6 +32,7 @@ typedef struct builder {
     kas_epilogue_tensors epilogue; /* what they read */
     kas_schedule y_schedule;       /* of y's kernel and of all epilogues */
     int buffer_room, forward_room, backward_room;
+    int scaling; /* operation that makes weights times the gain; -1: none */
 } builder;
 
 /* ---- buffers --------------------------------------------------------------------------------- */
@@ -129,7 +130,8 @@ static void find_fold(builder *b, int tensor, const kas_operation *op)
         return;
     for (int k = 0; k < l->kernel->nodes; k++)
         if (l->fc[k].library && l->fc[k].output == tensor && l->fc[k].windows != KAS_FC_MERGED)
-            p->fold = (kas_fold_place){p->forwards - 1, l->fc[k].weight, l->fc[k].scaled};
+            p->fold = (kas_fold_place){p->forwards - 1, l->fc[k].weight, l->fc[k].scaled,
+                                       l->fc[k].scaled ? b->scaling : -1};
 }
 
 static kas_status add_conv(builder *b, int tensor)
@@ -320,6 +322,9 @@ static kas_status add_launch(builder *b, int tensor)
     if (tensor == b->lower.y)
         KAS_TRY(begin_epilogues(b, value));
     KAS_TRY(add_launch_of(b, tensor, value, &op));
+    for (int k = 0; k < b->lower.kernel->nodes; k++)
+        if (b->lower.fc[k].scaled && b->lower.fc[k].filter == tensor)
+            b->scaling = b->program->forwards - 1;
     if (tensor == b->lower.y)
         b->program->written_by = b->program->forwards - 1;
     return KAS_OK;
@@ -547,7 +552,7 @@ kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
     kas_target_read(target, kernel->stride_inside, &p->x_h, &p->x_w);
     p->training = options->training;
     p->dtype = options->dtype;
-    p->written_by = p->fold.operation = -1;
+    p->written_by = p->fold.operation = b->scaling = -1;
     b->options = options;
     b->maps = (kas_maps){.options = options, .program = p};
     status = build(b, kernel, options);

@@ -10,7 +10,7 @@
 #include "host/core/sha256.h"
 #include "jit/compile/cache.h"
 
-enum { FORMAT = 1 }; /* part of every name: raised when steps get another meaning */
+enum { FORMAT = 2 }; /* part of every name: raised when steps get another meaning */
 
 void kas_tuned_name(bool cpu, kas_dtype dtype, const kas_nest *nest, const char *text,
                     char name[65])

@@ -302,7 +302,11 @@ typedef struct kas_conv_args {
 #define KAS_MMA_WEIGHT_BYTES 36864 /* of shared memory, for the weights of a block */
 /* The octets of channels of the result that a block computes together, of dy where it is summed. */
 #define KAS_MMA_TILES(channels) ((channels) % 32 == 0 ? 4 : (channels) % 16 == 0 ? 2 : 1)
-#define KAS_MMA_SPAN 6 /* octets of x that a warp has in the weights' gradient */
+/* Tiles of 16 pixels that a warp computes together, by tiles of channels, and pixels of a block's turn */
+#define KAS_MMA_ROWS(tiles) ((tiles) == 4 ? 2 : 4)
+#define KAS_MMA_TURN(tiles) (16 * KAS_MMA_ROWS(tiles) * KAS_MMA_WARPS)
+#define KAS_MMA_CHUNK 256 /* pixels of a turn in the weights' gradient */
+#define KAS_MMA_SPAN 6    /* octets of x that a warp has in the weights' gradient */
 #define KAS_MMA_SPANS(octets) (((octets) + KAS_MMA_SPAN - 1) / KAS_MMA_SPAN)
 
 #endif

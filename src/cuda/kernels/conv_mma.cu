@@ -4,8 +4,8 @@
  *
  * Eight channels of one tap, an octet, are half of the 16 numbers over which a product of mma.h sums
  * in the forward pass and in that for x's gradient: rows are pixels of the result, columns channels
- * of it. In the gradient of the weights octets are the rows, eight for each tile's half, channels of
- * dy the columns, and the sum goes over 16 pixels. Nothing is staged but weights: a warp reads
+ * of it. In the gradient of the weights the 16 rows of a tile are the channels of two octets, its
+ * columns are channels of dy, and the sum goes over 16 pixels. Nothing is staged but weights: a warp reads
  * pixels as pairs of channels, and what neighbouring taps read again is in the cache.
  *
  * A block has rows of 32 threads, its warps. */
@@ -97,7 +97,7 @@ typedef struct __attribute__((aligned(8 * KAS_PAIR_WORDS))) kas_mma_weight {
 } kas_mma_weight;
 enum {
     KAS_MMA_WEIGHTS = KAS_MMA_WEIGHT_BYTES / (8 * KAS_PAIR_WORDS),
-    KAS_MMA_PIXELS = 16 * KAS_MMA_ROW_TILES * KAS_MMA_WARPS
+    KAS_MMA_PIXELS = KAS_MMA_TURN(1)
 };
 
 /* What a block computes: 8 `tiles` channels of the result, from `out` of the group on. */
@@ -218,7 +218,7 @@ KAS_FN void kas_mma_conv(const kas_conv_args *a, int block, kas_mma_weight *weig
     const int in = back ? a->group_out : a->group_in, out = back ? a->group_in : a->group_out;
     const int count = a->n * (back ? a->h * a->width : a->out_h * a->out_w);
     const int parts = out / (8 * tiles), all = a->groups * parts;
-    const int pixels = block / all, turn = 16 * rows * KAS_MMA_WARPS;
+    const int pixels = block / all, turn = KAS_MMA_TURN(tiles);
     kas_mma_part part;
     part.octet = octet;
     part.weight = weight;
@@ -239,31 +239,31 @@ KAS_FN void kas_mma_conv(const kas_conv_args *a, int block, kas_mma_weight *weig
         KAS_BARRIER();
     }
 }
+/* Chooses the tiles of `channels` of the result: what is a constant lies in registers. */
+KAS_FN void kas_mma_any(const kas_conv_args *a, int block, kas_mma_weight *weight,
+                        kas_mma_octet *octet, kas_mma_pixel *pixel, int channels, const int back)
+{
+    const int tiles = KAS_MMA_TILES(channels);
+    if (tiles == 4)
+        kas_mma_conv(a, block, weight, octet, pixel, KAS_MMA_ROWS(4), 4, back);
+    else if (tiles == 2)
+        kas_mma_conv(a, block, weight, octet, pixel, KAS_MMA_ROWS(2), 2, back);
+    else
+        kas_mma_conv(a, block, weight, octet, pixel, KAS_MMA_ROWS(1), 1, back);
+}
 KAS_KERNEL(kas_dev_mma_forward, kas_conv_args)
 {
     KAS_SHARED(kas_mma_weight, weight, KAS_MMA_WEIGHTS);
     KAS_SHARED(kas_mma_octet, octet, KAS_MMA_OCTETS);
     KAS_SHARED(kas_mma_pixel, pixel, KAS_MMA_PIXELS);
-    const int tiles = KAS_MMA_TILES(a.group_out);
-    if (tiles == 4)
-        kas_mma_conv(&a, KAS_BLOCK_X, weight, octet, pixel, 2, 4, 0);
-    else if (tiles == 2)
-        kas_mma_conv(&a, KAS_BLOCK_X, weight, octet, pixel, 4, 2, 0);
-    else
-        kas_mma_conv(&a, KAS_BLOCK_X, weight, octet, pixel, 4, 1, 0);
+    kas_mma_any(&a, KAS_BLOCK_X, weight, octet, pixel, a.group_out, 0);
 }
 KAS_KERNEL(kas_dev_mma_backward_data, kas_conv_args)
 {
     KAS_SHARED(kas_mma_weight, weight, KAS_MMA_WEIGHTS);
     KAS_SHARED(kas_mma_octet, octet, KAS_MMA_OCTETS);
     KAS_SHARED(kas_mma_pixel, pixel, KAS_MMA_PIXELS);
-    const int tiles = KAS_MMA_TILES(a.group_in);
-    if (tiles == 4)
-        kas_mma_conv(&a, KAS_BLOCK_X, weight, octet, pixel, 2, 4, 1);
-    else if (tiles == 2)
-        kas_mma_conv(&a, KAS_BLOCK_X, weight, octet, pixel, 4, 2, 1);
-    else
-        kas_mma_conv(&a, KAS_BLOCK_X, weight, octet, pixel, 4, 1, 1);
+    kas_mma_any(&a, KAS_BLOCK_X, weight, octet, pixel, a.group_in, 1);
 }
 
 /* ---- the weights' gradient --------------------------------------------------------------------- */
@@ -273,7 +273,7 @@ KAS_KERNEL(kas_dev_mma_backward_data, kas_conv_args)
  * 2 u + i % 2 of half i / 2, and so a lane reads four neighbouring pixels; of the octet 2 m + t / 16
  * lane t has the channels 2 (t / 4 % 4) and the next one, as its rows t / 4 and t / 4 + 8. Channels
  * of dy are columns in the same way, unless they are one octet. */
-enum { KAS_MMA_CHUNK = 256, KAS_MMA_SPAN_TILES = KAS_MMA_SPAN / 2 };
+enum { KAS_MMA_SPAN_TILES = KAS_MMA_SPAN / 2 };
 
 /* Returns four pixels of two channels as halves of rows or columns. */
 KAS_FN void kas_mma_turn(const kas_pair in[4], kas_pair first[2], kas_pair second[2])
@@ -373,6 +373,7 @@ KAS_FN void kas_mma_gradient(const kas_conv_args *a, int block, kas_mma_pixel *p
     const int group = block % all / parts;
     const int co = group * a->group_out + block % parts * 8 * tiles;
     kas_mma_octets(a, octet, a->group_in, spans * KAS_MMA_SPAN, 0);
+    KAS_BARRIER();
     KAS_ROWS (warp, 0, spans * slots) {
         KAS_THREADS (t, 32) {
             KAS_UNROLL

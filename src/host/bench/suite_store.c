@@ -103,7 +103,9 @@ static void live(const subject *s, int gate, int ready, done *out)
     kas_store *store = NULL;
     char byte;
     out->failed = open_study(s, &store) != KAS_OK;
-    out->failed |= write(ready, "", 1) != 1 || read(gate, &byte, 1) != 0;
+    out->failed |= write(ready, "", 1) != 1;
+    close(ready); /* so that the parent's read ends when one of us could not write */
+    out->failed |= read(gate, &byte, 1) != 0;
     out->failed = out->failed || do_items(s, store, out) != KAS_OK;
     if (out->failed)
         fprintf(stderr, "%s\n", kas_error());
@@ -129,7 +131,7 @@ static kas_status run_processes(const subject *s, int count)
             _exit(0);
         }
     }
-    close(ready[1]); /* so that a read ends when no process is left that may write */
+    close(ready[1]);
     for (int i = 0; i < count; i++)
         failed |= read(ready[0], &byte, 1) != 1;
     close(gate[0]);

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "host/model/model_impl.h"
+#include "host/model/record.h"
 
 /* ---- layers that are folded ------------------------------------------------------------------ */
 
@@ -185,26 +185,27 @@ kas_conv *kas_folded_conv(const kas_model *m, int layer)
 
 /* ---- weights that stay fixed ----------------------------------------------------------------- */
 
-static const char *weights_at(const kas_model *m, int layer, int which, kas_dtype dtype)
+/* Returns where a plan reads a layer's weights (kas_record_weights). */
+static const void *weights_at(const kas_model *m, int layer, int which, kas_dtype dtype)
 {
-    const kas_param *p = &m->params.param[kas_params_find(&m->params, layer, which)];
-    return dtype == KAS_F32 ? m->memory + m->layout.parameters + p->offset * sizeof(float)
-                            : m->memory + m->layout.copy + p->offset * kas_dtype_size(dtype);
+    const kas_step_options options = {0};
+    const kas_recorder r = {.m = (kas_model *)(uintptr_t)m, .options = &options};
+    return kas_record_weights(&r, layer, which, dtype);
 }
 
-/* Tells the device that the weights of a kernel's library calls stay fixed. The call into which a batch
- * norm is folded counts too: where the device does not take it, the plain one runs. */
-static kas_status hold_program(const kas_model *m, int layer)
+/* Tells the device that the weights of a kernel's library calls stay fixed, but for those of the folded
+ * call, which reads others. */
+static kas_status hold_program(const kas_model *m, int layer, const kas_program *p)
 {
-    const int number = kas_programs_of_layer(m->programs, layer);
-    const kas_program *p = m->programs->program[number];
+    const kas_loaded *loaded = m->programs->loaded[kas_programs_of_layer(m->programs, layer)];
+    const bool folded = kas_folds_find(&m->folds, layer) != NULL;
     for (int i = 0; i < p->forwards; i++) {
         const kas_operation *op = &p->forward[i];
-        if (op->kind != KAS_OPERATION_CONV || p->buffer[op->w].role != KAS_ROLE_WEIGHT)
-            continue;
-        KAS_TRY(
-            kas_conv_hold(kas_loaded_conv(m->programs->loaded[number], i), NULL,
-                          weights_at(m, layer, p->buffer[op->w].index, p->buffer[op->w].dtype)));
+        const kas_buffer *w = &p->buffer[op->w];
+        if (op->kind == KAS_OPERATION_CONV && w->role == KAS_ROLE_WEIGHT &&
+            !(folded && i == p->fold.operation))
+            KAS_TRY(kas_conv_hold(kas_loaded_conv(loaded, i), NULL,
+                                  weights_at(m, layer, w->index, w->dtype)));
     }
     return KAS_OK;
 }
@@ -212,8 +213,9 @@ static kas_status hold_program(const kas_model *m, int layer)
 static kas_status hold(const kas_model *m, int layer)
 {
     const bool exact = layer == m->tape[KAS_TAPE_INFER].exact;
-    if (program_of(m, layer))
-        return hold_program(m, layer);
+    const kas_program *p = program_of(m, layer);
+    if (p)
+        return hold_program(m, layer, p);
     if (!m->conv[layer] || kas_folds_find(&m->folds, layer))
         return KAS_OK;
     return kas_conv_hold(m->conv[layer], NULL, weights_at(m, layer, 0, exact ? KAS_F32 : m->dtype));

@@ -5,6 +5,8 @@
  *     y = activation((conv(x, w) + b - mean) s + beta          [+ residual])
  *       = activation(conv(x, w s) + (beta + (b - mean) s)      [+ residual])
  *
+ * where w includes the gain of a kernel,
+ *
  * so that one call of a library's convolution writes the output of the whole group behind it
  * (device.h), as a kernel in the convolution's place does. Where the device has no such
  * call, or the tensors have gaps, the passes stay separate and read the parameters

@@ -123,6 +123,7 @@ static kas_sweep *kernel_pass(counter *c, const char *what, int layer, const kas
     s->library = op->kind == KAS_OPERATION_CONV;
     s->conv = op->conv;
     s->conv_pass = op->pass;
+    s->held = !c->m->training && s->library && p->buffer[op->w].role == KAS_ROLE_WEIGHT;
     return s;
 }
 
@@ -140,6 +141,7 @@ static void folded_pass(counter *c, const kas_tape_op *op, const kas_program *p)
     s->far += residual;
     c->out->bytes += residual;
     s->activated = op->activation != KAS_ACTIVATION_NONE;
+    s->held = true;
 }
 
 /* Counts a kernel in the place of a convolution, and the pool in front of it that takes
@@ -154,8 +156,10 @@ static void program(counter *c, const kas_tape_op *op, bool backward, double x)
         if (op->epilogue >= 0 && i == p->written_by)
             kernel_pass(c, "kernel forward with norm", op->layer, p,
                         &p->epilogue_kernel[op->epilogue]);
-        else if (op->norm >= 0 && i == p->fold.operation)
+        else if (!backward && op->norm >= 0 && op->epilogue < 0 && i == p->fold.operation)
             folded_pass(c, op, p);
+        else if (!backward && op->norm >= 0 && op->epilogue < 0 && i == p->fold.scaling)
+            continue; /* the folded weights have the gain */
         else
             kernel_pass(c, backward ? "kernel backward" : "kernel forward", op->layer, p,
                         &(backward ? p->backward : p->forward)[i]);

@@ -48,6 +48,7 @@ typedef struct kas_sweep {
     kas_conv_desc conv;      /* this convolution, */
     kas_conv_pass conv_pass; /* this pass of it */
     bool activated;          /* with an activation behind it */
+    bool held;               /* by weights that stay fixed (kas_conv_hold) */
     /* Of `bytes`, of a kernel's launch: those of the network's own tensors. All other tensors are of
      * one piece of the batch, and the next piece uses the same memory */
     double far;

@@ -11,7 +11,8 @@
  * stands at the place of the group's last layer, because a sum's other input may be computed later
  * than the batch norm. Where statistics are fixed, the layer in front of the group joins it and
  * writes the group's output directly: a kernel in a convolution's place when its program has the
- * epilogue (jit/ir/program.h), a convolution or linear layer always (fold.h).
+ * epilogue (jit/ir/program.h); a convolution, a linear layer, or a kernel that ends with a library's
+ * convolution, in models that do not train (fold.h).
  *
  * Concatenations. A tensor may be a part of a wider one: some of the channels of every pixel. When
  * the inputs of one concatenation are the first inputs of another, or a concatenation is itself the

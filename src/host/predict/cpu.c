@@ -63,7 +63,7 @@ double kas_cpu_conv_passes(const kas_sweep *pass)
 {
     const kas_conv_desc *d = &pass->conv;
     const double size = (double)kas_dtype_size(d->dtype);
-    const bool copied = pass->kernel && !kas_lines_pay(d, pass->conv_pass);
+    const bool copied = pass->kernel && !pass->held && !kas_lines_pay(d, pass->conv_pass);
     const double weights =
         (double)d->kernel_h * d->kernel_w * d->c_out * (d->c_in / d->groups) * size;
     return (copied ? 2 * weights : 0) + (pass->activated ? 2 * pixels_of(d) * d->c_out * size : 0);

@@ -14,9 +14,9 @@ double kas_cpu_conv_flops(const kas_conv_desc *desc);
 /* Returns the seconds of a convolution's multiply-adds on all cores. */
 double kas_cpu_conv_seconds(const kas_machine *machine, const kas_conv_desc *desc,
                             kas_conv_pass pass);
-/* Returns the bytes that passes of our own in front of a convolution and behind it move: the weights
- * of a kernel, which change, are copied to the library's order in every call; and an activation is
- * computed in place. */
+/* Returns the bytes that passes of our own in front of a convolution and behind it move: weights of a
+ * kernel that change are copied to the library's order in every call; and an activation is computed in
+ * place. */
 double kas_cpu_conv_passes(const kas_sweep *pass);
 
 #endif

@@ -106,6 +106,12 @@ static const kas_operation *operation_of(const kas_program *p, int i)
     return i < p->forwards ? &p->forward[i] : &p->backward[i - p->forwards];
 }
 
+/* Returns whether a network that runs the program holds the weights of the operation (model/fold.h). */
+static bool holds(const kas_program *p, const kas_operation *op)
+{
+    return !p->training && op->pass == KAS_CONV_FORWARD && p->buffer[op->w].role == KAS_ROLE_WEIGHT;
+}
+
 static kas_status append(timing *t, ready *r, const kas_operation *op)
 {
     void *const *memory = r->stand.memory, *args[KAS_MAX_LAUNCH_ARGS];
@@ -121,6 +127,8 @@ static kas_status append(timing *t, ready *r, const kas_operation *op)
             KAS_TRY(kas_conv_create(t->device, &op->conv, &r->conv[c]));
             r->desc[r->convs++] = op->conv;
         }
+        if (holds(r->program, op))
+            KAS_TRY(kas_conv_hold(r->conv[c], NULL, memory[op->w]));
         return kas_plan_conv(r->plan, r->conv[c], op->pass, memory[op->x], memory[op->w],
                              memory[op->y]);
     }

@@ -173,7 +173,8 @@ typedef struct kas_map {
 typedef struct kas_fold_place {
     int operation; /* of `forward`; -1: none */
     int weight;    /* number of the weight by which it multiplies */
-    bool gained;   /* it multiplies by the gain too */
+    bool gained;   /* it multiplies by the gain too, */
+    int scaling;   /* by the operation of `forward` that makes these weights; -1: none */
 } kas_fold_place;
 
 typedef struct kas_program {

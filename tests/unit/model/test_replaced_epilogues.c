@@ -193,9 +193,9 @@ static void in_numbers_of_16_bits(void **state)
     the_precision = KAS_PRECISION_FP32;
 }
 
-/* Each epilogue saves the write and the read of the layer's output, less the norm's four vectors, and an
- * activation that is no part of the norm's
- * group stays where it is.  The stem's norm is folded either way. */
+/* Each epilogue saves the write and the read of the layer's output, less the norm's four vectors.  An
+ * activation that is no part of the norm's group stays where it is, and the stem's norm is folded either
+ * way. */
 static void passes_are_saved(void **state)
 {
     (void)state;

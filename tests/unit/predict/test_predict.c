@@ -337,16 +337,15 @@ static void never_below_the_floor(void **state)
     }
 }
 
-/* More images take longer, and a machine that is twice as fast in everything takes half. */
-/* Launches of a kernel know which of their bytes are the network's own, and the network's own
- * convolutions whether an activation follows. */
+/* Launches of a kernel know which of their bytes are the network's own; convolutions know whether an
+ * activation follows, the network's own and those with which a kernel ends, whose weights are held. */
 static void passes_of_a_network(void **state)
 {
     (void)state;
     const kas_machine *m = kas_machine_builtin(0);
     kas_programs programs;
     kas_prediction p;
-    int activated = 0;
+    int activated = 0, held = 0;
     double far = 0, inner = 0;
     build(&replacement[0], false, &programs);
     OK(kas_predict(m, net, &programs, BATCH, KAS_PRECISION_FP32, &p));
@@ -355,15 +354,18 @@ static void passes_of_a_network(void **state)
         assert_true(pass->far >= 0 && pass->far <= pass->bytes);
         assert_true(pass->kernel || pass->far == 0);
         activated += pass->activated;
+        held += pass->held;
         far += pass->far;
         inner += pass->kernel ? pass->bytes - pass->far : 0;
     }
-    assert_int_equal(activated, 1); /* the first convolution, which stays */
+    assert_int_equal(activated, 1 + 18); /* the first convolution, which stays, and the kernels */
+    assert_int_equal(held, 2 * 18); /* of the window and the map of a depthwise separable kernel */
     assert_true(far > 18 * 2.0 * BATCH * 16 * 8 * 8 * sizeof(float) && inner > 0);
     kas_prediction_free(&p);
     kas_programs_free(&programs);
 }
 
+/* More images take longer, and a machine that is twice as fast in everything takes half. */
 static void sizes_and_speeds(void **state)
 {
     (void)state;

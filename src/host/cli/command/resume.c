@@ -38,7 +38,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const char doc[] = "Go on with a study that was interrupted: finished items stay, items "
-                          "under way go on from their checkpoints.\n\n"
+                          "under way go on from their checkpoints. The study keeps its number of "
+                          "threads.\n\n"
                           "  kas-gpu resume studies/resnet18-cifar100-0\n"
                           "  kas-gpu resume STUDY --dataset /new/place/cifar100.h5\n"
                           "\vRunning the same `kas-gpu search` command again has the same effect.";
