@@ -118,6 +118,23 @@ kas_status kas_bench_run_all(const kas_bench_suite *const *suite, int count,
     return first;
 }
 
+kas_status kas_bench_net(const kas_bench_options *o, const char *name, int side, kas_net **out)
+{
+    const bool given = o->h != 0;
+    return kas_net_build(name, given ? o->h : side, given ? o->w : side, given ? o->c : 3,
+                         o->classes, out);
+}
+
+kas_budget kas_bench_budget(const kas_bench_options *o)
+{
+    kas_budget budget = o->budget;
+    if (budget.max_flops_ratio <= 0)
+        budget.max_flops_ratio = 0.5;
+    if (budget.max_params_ratio <= 0)
+        budget.max_params_ratio = 1;
+    return budget;
+}
+
 kas_status kas_bench_kernel_files(const char *path,
                                   kas_status (*each)(void *context, const char *file),
                                   void *context)

@@ -92,6 +92,10 @@ int kas_bench_count_nets(const char *list, int usual);
  * network has it. */
 enum { KAS_BENCH_NET = 4096 };
 bool kas_bench_next_net(const char **list, char net[KAS_BENCH_NET]);
+/* Builds a network for the images of the options, or for squares of `side` pixels. */
+kas_status kas_bench_net(const kas_bench_options *o, const char *name, int side, kas_net **out);
+/* Returns the budget of the options: half of the FLOPs and all of the parameters where it names none. */
+kas_budget kas_bench_budget(const kas_bench_options *o);
 
 /* Calls `each` for a kernel file, or for the kernel files (*.json) of a folder in the order of
  * their names, until it fails. */

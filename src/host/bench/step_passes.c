@@ -170,12 +170,10 @@ static kas_status plan_net(const kas_bench_options *o, const kas_net *net, int b
 kas_status kas_bench_passes_plan(const kas_bench_options *o, const char *list, int batch, int side,
                                  const kas_bench_sink *sink)
 {
-    const bool given = o->h != 0;
     char name[KAS_BENCH_NET];
     while (kas_bench_next_net(&list, name)) {
         kas_net *net;
-        KAS_TRY(kas_net_build(name, given ? o->h : side, given ? o->w : side, given ? o->c : 3,
-                              o->classes, &net));
+        KAS_TRY(kas_bench_net(o, name, side, &net));
         kas_status status = plan_net(o, net, batch, sink);
         kas_net_free(net);
         KAS_TRY(status);

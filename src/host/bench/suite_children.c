@@ -266,23 +266,16 @@ static kas_status measure(subject *s, const kas_bench_sink *sink)
 
 static kas_status run_suite(const kas_bench_options *o, const kas_bench_sink *sink)
 {
-    const bool given = o->h != 0;
-    subject s = {.o = o,
-                 .c = given ? o->c : 3,
-                 .h = given ? o->h : SIDE,
-                 .w = given ? o->w : SIDE,
-                 .repeats = o->repeats ? o->repeats : REPEATS,
-                 .sample = o->sample};
+    subject s = {.o = o, .repeats = o->repeats ? o->repeats : REPEATS, .sample = o->sample};
     kas_net *net = NULL;
     kas_target *target = NULL;
     kas_status status = KAS_OK;
-    s.sample.budget = o->budget;
-    if (s.sample.budget.max_flops_ratio == 0)
-        s.sample.budget.max_flops_ratio = 0.5;
-    if (s.sample.budget.max_params_ratio == 0)
-        s.sample.budget.max_params_ratio = 1;
-    KAS_TRY_GOTO(kas_net_build(o->net ? o->net : "resnet18", s.h, s.w, s.c, o->classes, &net), out);
+    s.sample.budget = kas_bench_budget(o);
+    KAS_TRY_GOTO(kas_bench_net(o, o->net ? o->net : "resnet18", SIDE, &net), out);
     KAS_TRY_GOTO(kas_net_targets(net, o->filter, &target, &s.targets), out);
+    s.c = net->layer[0].c;
+    s.h = net->layer[0].h;
+    s.w = net->layer[0].w;
     s.net = net->name;
     s.target = target;
     status = measure(&s, sink);

@@ -257,9 +257,7 @@ static kas_status open_compilers(subject *s)
 static kas_status prepare(subject *s, const char *name)
 {
     const kas_bench_options *o = s->o;
-    const bool given = o->h != 0;
-    KAS_TRY(kas_net_build(name, given ? o->h : 32, given ? o->w : 32, given ? o->c : 3, o->classes,
-                          &s->net));
+    KAS_TRY(kas_bench_net(s->o, name, 32, &s->net));
     KAS_TRY(kas_net_targets(s->net, o->filter, &s->target, &s->targets));
     return open_compilers(s);
 }

@@ -363,13 +363,11 @@ static kas_status measure_all(subject *s)
 static kas_status run_subject(subject *s)
 {
     const kas_bench_options *o = s->o;
-    const bool given = o->h != 0;
     const kas_device_info *info = kas_device_get_info(s->device);
     s->batch = o->batch ? o->batch : info->kind == KAS_DEVICE_CPU ? CPU_BATCH : GPU_BATCH;
     s->repeats = o->repeats ? o->repeats : REPEATS;
     KAS_TRY(kas_tuned_folder(info, s->tuned));
-    KAS_TRY(kas_net_build(o->net ? o->net : "resnet34", given ? o->h : SIDE, given ? o->w : SIDE,
-                          given ? o->c : 3, o->classes, &s->net));
+    KAS_TRY(kas_bench_net(o, o->net ? o->net : "resnet34", SIDE, &s->net));
     KAS_TRY(kas_net_targets(s->net, o->filter, &s->target, &s->targets));
     KAS_TRY(find_shapes(s));
     KAS_TRY(kas_machine_measure(s->device, o->precision, o->machine, &s->machine));

@@ -138,13 +138,10 @@ static kas_status run_phases(const subject *s, const kas_net *net)
 /* Runs a network. One that does not fit the device is left out with a message. */
 static kas_status run_net(const subject *s, const char *name)
 {
-    const kas_bench_options *o = s->o;
-    const bool given = o->h != 0;
     kas_net *net;
     if (!s->sink->json)
         kas_info("models: %s", name);
-    KAS_TRY(kas_net_build(name, given ? o->h : SIDE, given ? o->w : SIDE, given ? o->c : 3,
-                          o->classes, &net));
+    KAS_TRY(kas_bench_net(s->o, name, SIDE, &net));
     kas_status status = run_phases(s, net);
     kas_net_free(net);
     if (status != KAS_NO_MEMORY)

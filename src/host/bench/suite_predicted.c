@@ -172,11 +172,7 @@ static kas_status add_samples(subject *s)
     kas_sampler *sampler;
     kas_status status = KAS_OK;
     options.seed = s->o->seed;
-    options.budget = s->o->budget;
-    if (options.budget.max_flops_ratio <= 0)
-        options.budget.max_flops_ratio = 0.5;
-    if (options.budget.max_params_ratio <= 0)
-        options.budget.max_params_ratio = 1;
+    options.budget = kas_bench_budget(s->o);
     KAS_TRY(kas_sampler_create(&options, s->target, s->targets, &sampler));
     for (int i = 0; i < s->sampled && status == KAS_OK; i++) {
         kas_sample sample;
@@ -322,13 +318,11 @@ static kas_status put(subject *s)
 static kas_status run_subject(subject *s)
 {
     const kas_bench_options *o = s->o;
-    const bool given = o->h != 0;
     if (o->machine)
         s->machine = *o->machine;
     else
         KAS_TRY(kas_machine_find("h100", "auto", 0, &s->machine));
-    KAS_TRY(kas_net_build(o->net ? o->net : "resnet20", given ? o->h : SIDE, given ? o->w : SIDE,
-                          given ? o->c : 3, o->classes, &s->net));
+    KAS_TRY(kas_bench_net(o, o->net ? o->net : "resnet20", SIDE, &s->net));
     KAS_TRY(kas_net_targets(s->net, o->filter, &s->target, &s->targets));
     KAS_TRY(add_network(s));
     if (o->kernel)

@@ -261,11 +261,7 @@ static void begin_line(const kas_bench_options *o, const char *name, line *l)
     *l = (line){.o = o, .name = name, .repeats = o->repeats ? o->repeats : REPEATS};
     l->threads = o->threads ? o->threads : 1;
     l->sample = o->sample;
-    l->sample.budget = o->budget;
-    if (l->sample.budget.max_flops_ratio == 0)
-        l->sample.budget.max_flops_ratio = 0.5;
-    if (l->sample.budget.max_params_ratio == 0)
-        l->sample.budget.max_params_ratio = 1;
+    l->sample.budget = kas_bench_budget(o);
 }
 
 static kas_status run_shapes(const kas_bench_options *o, tables *t, const kas_device_info *info,
@@ -292,11 +288,10 @@ static kas_status run_net(const kas_bench_options *o, const char *name, int side
     kas_target *target = NULL;
     kas_status status = KAS_OK;
     begin_line(o, name, &l);
-    bool given = o->h != 0;
-    l.c = given ? o->c : 3;
-    l.h = given ? o->h : side;
-    l.w = given ? o->w : side;
-    KAS_TRY_GOTO(kas_net_build(name, l.h, l.w, l.c, o->classes, &net), out);
+    KAS_TRY_GOTO(kas_bench_net(o, name, side, &net), out);
+    l.c = net->layer[0].c;
+    l.h = net->layer[0].h;
+    l.w = net->layer[0].w;
     KAS_TRY_GOTO(kas_net_targets(net, o->filter, &target, &l.targets), out);
     l.name = net->name;
     l.target = target;

@@ -277,9 +277,7 @@ static kas_status read_kernel(subject *s)
 static kas_status prepare(subject *s, const char *name)
 {
     const kas_bench_options *o = s->o;
-    bool given = o->h != 0;
-    KAS_TRY(kas_net_build(name, given ? o->h : OTHER_SIDE, given ? o->w : OTHER_SIDE,
-                          given ? o->c : 3, o->classes, &s->net));
+    KAS_TRY(kas_bench_net(o, name, OTHER_SIDE, &s->net));
     KAS_TRY(kas_bench_images(s->net, KAS_BENCH_BATCHES * s->batch, &s->images));
     KAS_TRY(kas_bench_model_create(s->device, s->net, NULL, s->images, s->batch, o->precision,
                                    o->cache_dir, &s->plain));
