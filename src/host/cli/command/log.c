@@ -15,10 +15,8 @@ static const char doc[] =
     "  kas-gpu log STUDY               every item, its state and the reason\n"
     "  kas-gpu log STUDY 7             the log of candidate 7\n"
     "  kas-gpu log STUDY 3f9c          the log of the kernel whose name begins so\n"
-    "  kas-gpu log STUDY baseline      the unmodified network's; its final training's:\n"
-    "                                  final-baseline\n"
-    "  kas-gpu log STUDY final         the answer's final training\n"
-    "  kas-gpu log STUDY final-0007-seed1   finalist 7's, by its second seed\n"
+    "  kas-gpu log STUDY baseline      likewise final, final-baseline and\n"
+    "                                  final-0007-seed1 (finalist 7, second seed)\n"
     "  kas-gpu log STUDY 7 --json      accuracy and loss by epoch\n";
 
 static kas_status print_items(const kas_study_args *args, const kas_study_view *view, kas_buf *out)
