@@ -544,11 +544,10 @@ static kas_status run(int argc, char **argv)
     if (o.recipe.batch % o.ranks.ranks != 0)
         return kas_fail(KAS_USAGE, "--batch %d cannot be shared by %d ranks; use a multiple of %d",
                         o.recipe.batch, o.ranks.ranks, o.ranks.ranks);
-    if ((o.shard_optimiser || o.ranks.capture || o.sync_batch_norm) && o.ranks.ranks == 1)
+    if ((o.shard_optimiser || o.ranks.capture) && o.ranks.ranks == 1)
         return kas_fail(KAS_USAGE, "%s; give --ranks, or several GPUs as --device",
-                        o.shard_optimiser   ? "--shard-optimiser: one rank has the whole state"
-                        : o.sync_batch_norm ? "--sync-batch-norm: one rank has the whole batch"
-                                            : "--capture-exchange: one rank exchanges nothing");
+                        o.shard_optimiser ? "--shard-optimiser: one rank has the whole state"
+                                          : "--capture-exchange: one rank exchanges nothing");
     if (o.dry_run && o.ranks.rank > 0) /* rank 0 says it */
         return KAS_OK;
     if (kas_seconds_until(o.until) < KAS_UNTIL_LEAST && (o.nodes || !o.ranks.started))
