@@ -130,8 +130,7 @@ static void find_fold(builder *b, int tensor, const kas_operation *op)
         return;
     for (int k = 0; k < l->kernel->nodes; k++)
         if (l->fc[k].library && l->fc[k].output == tensor && l->fc[k].windows != KAS_FC_MERGED)
-            p->fold = (kas_fold_place){p->forwards - 1, l->fc[k].weight, l->fc[k].scaled,
-                                       l->fc[k].scaled ? b->scaling : -1};
+            p->fold = (kas_fold_place){p->forwards - 1, l->fc[k].weight, b->scaling};
 }
 
 static kas_status add_conv(builder *b, int tensor)

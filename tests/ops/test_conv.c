@@ -166,16 +166,25 @@ static kas_conv_desc desc_of(const conv_case *c)
                            .dtype = the_dtype};
 }
 
+/* Runs a list; `tf32` and `finite_padding` are members of kas_conv_desc. */
+static void run_all(const conv_case *list, size_t count, bool tf32, bool finite_padding,
+                    const char *what)
+{
+    for (size_t i = 0; i < count; i++) {
+        kas_conv_desc desc = desc_of(&list[i]);
+        desc.tf32 = tf32;
+        desc.finite_padding = finite_padding;
+        tensors t = make_reference(&desc);
+        run_case(&desc, &t, what);
+        free_reference(&t);
+    }
+    print_worst(what);
+}
+
 static void test_library(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const kas_conv_desc desc = desc_of(&cases[i]);
-        tensors t = make_reference(&desc);
-        run_case(&desc, &t, "library");
-        free_reference(&t);
-    }
-    print_worst("library");
+    run_all(cases, sizeof cases / sizeof *cases, false, false, "library");
 }
 
 /* Float32 with products that may be rounded to TF32, of which the CPU makes no use. */
@@ -184,16 +193,9 @@ static void test_tf32(void **state)
     (void)state;
     if (the_dtype != KAS_F32 || orders() == 3)
         skip();
-    the_error = 1.0 / 2048; /* of the factors; sums of the products of both stay below it here */
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        kas_conv_desc desc = desc_of(&cases[i]);
-        desc.tf32 = true;
-        tensors t = make_reference(&desc);
-        run_case(&desc, &t, "TF32");
-        free_reference(&t);
-    }
+    the_error = 2.0 / 1024; /* two factors, each with the error of a last digit that is cut off */
+    run_all(cases, sizeof cases / sizeof *cases, true, false, "TF32");
     the_error = 0;
-    print_worst("TF32");
 }
 
 /* The first layer: what pads the images may be channels to a library. */
@@ -208,14 +210,7 @@ static void test_finite_padding(void **state)
         {2, 5, 6, 12, 20, 4, 3, 3, 1, 1, 8, 0}, /* grouped */
         {1, 4, 4, 3, 70, 1, 1, 1, 1, 0, 0, 0},  /* a product */
     };
-    for (size_t i = 0; i < sizeof stems / sizeof *stems; i++) {
-        kas_conv_desc desc = desc_of(&stems[i]);
-        desc.finite_padding = true;
-        tensors t = make_reference(&desc);
-        run_case(&desc, &t, "finite padding");
-        free_reference(&t);
-    }
-    print_worst("finite padding");
+    run_all(stems, sizeof stems / sizeof *stems, false, true, "finite padding");
 }
 
 static void test_loops(void **state)

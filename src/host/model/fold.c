@@ -111,7 +111,7 @@ static kas_status fetch_all(kas_model *m, const kas_fold *f, float *part[PARTS])
     KAS_TRY(fetch(m, f->layer, last_weight(m, f->layer), &part[W]));
     if (!p)
         KAS_TRY(fetch(m, f->layer, 1, &part[B]));
-    else if (p->fold.gained)
+    else if (p->fold.scaling >= 0)
         KAS_TRY(fetch(m, f->layer, KAS_PARAM_GAIN_SLOT, &part[GAIN]));
     for (int i = GAMMA; i < PARTS; i++)
         KAS_TRY(fetch(m, f->group.norm, i - GAMMA, &part[i]));

@@ -173,8 +173,7 @@ typedef struct kas_map {
 typedef struct kas_fold_place {
     int operation; /* of `forward`; -1: none */
     int weight;    /* number of the weight by which it multiplies */
-    bool gained;   /* it multiplies by the gain too, */
-    int scaling;   /* by the operation of `forward` that makes these weights; -1: none */
+    int scaling;   /* the operation that multiplies this weight by the gain for it; -1: none */
 } kas_fold_place;
 
 typedef struct kas_program {

@@ -7,6 +7,7 @@
 #include "ops/op_case.h"
 
 #include "cuda/kernels/device_code.h"
+#include "host/device/fill.h"
 
 typedef struct copy_args {
     const float *x;
@@ -290,6 +291,28 @@ static void test_times_of_steps(void **state)
     kas_mem_free(the_device, memory);
 }
 
+/* Normal numbers of the deviation that was asked for; after a million of them the same come again. */
+static void test_normal_numbers(void **state)
+{
+    (void)state;
+    enum { MILLION = 1 << 20, MORE = 5 };
+    float *memory, *values = malloc((MILLION + MORE) * sizeof *values);
+    double sum = 0, square = 0;
+    kas_rng rng = kas_rng_make(1, KAS_PURPOSE_TEST, 0);
+    OK(kas_mem_alloc(the_device, (MILLION + MORE) * sizeof *values, (void **)&memory));
+    OK(kas_mem_fill_normal(the_device, memory, KAS_F32, MILLION + MORE, 0.1, &rng));
+    OK(kas_mem_download(the_device, values, memory, (MILLION + MORE) * sizeof *values));
+    for (int i = 0; i < MILLION; i++) {
+        sum += values[i];
+        square += (double)values[i] * values[i];
+    }
+    printf("mean %.2g, deviation %.5f\n", sum / MILLION, sqrt(square / MILLION));
+    assert_true(fabs(sum / MILLION) <= 5e-4 && fabs(sqrt(square / MILLION) - 0.1) <= 5e-4);
+    assert_memory_equal(values, values + MILLION, MORE * sizeof *values);
+    kas_mem_free(the_device, memory);
+    free(values);
+}
+
 static void test_texts(void **state)
 {
     (void)state;
@@ -316,7 +339,8 @@ int main(void)
         cmocka_unit_test(test_modules),        cmocka_unit_test(test_plan),
         cmocka_unit_test(test_orders),         cmocka_unit_test(test_philox),
         cmocka_unit_test(test_math),           cmocka_unit_test(test_timer),
-        cmocka_unit_test(test_times_of_steps), cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_times_of_steps), cmocka_unit_test(test_normal_numbers),
+        cmocka_unit_test(test_texts),
     };
     return cmocka_run_group_tests(tests, open_cpu, close_the_device);
 }
