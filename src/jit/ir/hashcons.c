@@ -3,17 +3,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Eight bytes at a time: a third of the time of lowering was spent here byte by byte. */
-static uint32_t hash_bytes(const unsigned char *data, size_t size)
+/* Two words at a time, each in a chain of multiplications of its own: lowering spends a tenth of its
+ * time here. */
+static uint32_t hash_words(const void *data, size_t size)
 {
-    uint64_t h = size;
-    for (size_t i = 0; i < size; i += sizeof h) {
-        uint64_t word = 0;
-        memcpy(&word, data + i, size - i < sizeof word ? size - i : sizeof word);
-        h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-        h ^= h >> 32;
+    const unsigned char *at = data, *end = at + size;
+    uint64_t even = size, odd = 0, word[2];
+    for (; end - at >= 16; at += 16) {
+        memcpy(word, at, 16);
+        even = (even ^ word[0]) * UINT64_C(0x9e3779b97f4a7c15);
+        odd = (odd ^ word[1]) * UINT64_C(0xc2b2ae3d27d4eb4f);
+        even ^= even >> 32;
+        odd ^= odd >> 32;
     }
-    return (uint32_t)h;
+    if (at < end) {
+        memcpy(word, at, 8);
+        even ^= word[0];
+    }
+    even = (even ^ (odd << 17 | odd >> 47)) * UINT64_C(0x9e3779b97f4a7c15);
+    return (uint32_t)(even ^ even >> 32);
 }
 
 void kas_hashcons_free(kas_hashcons *table)
@@ -63,7 +71,7 @@ static int append(kas_hashcons *table, kas_arena *arena, const void *data, size_
 
 int kas_hashcons_put(kas_hashcons *table, kas_arena *arena, const void *data, size_t size)
 {
-    uint32_t hash = hash_bytes(data, size);
+    uint32_t hash = hash_words(data, size);
     if (2 * (table->count + 1) > table->slots && rehash(table) != 0)
         return -1;
     int at = (int)(hash & (uint32_t)(table->slots - 1));

@@ -18,8 +18,8 @@ typedef struct kas_hashcons {
 } kas_hashcons;
 
 void kas_hashcons_free(kas_hashcons *table);
-/* Returns the number of `data`, whose padding bytes the caller has zeroed; new data are copied into
- * `arena`. Returns -1 when memory is exhausted. */
+/* Returns the number of `data`, whose padding bytes the caller has zeroed and whose size is a multiple
+ * of 8 bytes; new data are copied into `arena`. Returns -1 when memory is exhausted. */
 int kas_hashcons_put(kas_hashcons *table, kas_arena *arena, const void *data, size_t size);
 
 /* Returns the data with this number. */
