@@ -56,9 +56,10 @@ static void add_orders(const kas_program *p, kas_buf *text)
 {
     for (int i = 0; i < p->weights; i++) {
         const kas_weight *w = &p->weight[i];
-        kas_buf_printf(text, "order %zu %zu %zu taps %" PRIu32 " %" PRIu32 " %zu %zu %zu\n",
-                       w->stride[0], w->stride[1], w->stride[2], w->taps[0], w->taps[1],
-                       w->stride_channel, w->stride_tap[0], w->stride_tap[1]);
+        kas_buf_printf(text, "order %zu %zu %zu", w->stride[0], w->stride[1], w->stride[2]);
+        for (int d = 0; d < w->digits; d++)
+            kas_buf_printf(text, " %" PRIu32 " %zu", w->size[d], w->stride_in[d]);
+        kas_buf_puts(text, "\n");
     }
 }
 

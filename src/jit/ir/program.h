@@ -77,25 +77,29 @@ typedef struct kas_buffer {
     size_t step;     /* from one piece to the next; 0: all pieces use the same memory */
 } kas_buffer;
 
+enum { KAS_WEIGHT_DIGITS = KAS_MAX_DIMS };
+
 typedef struct kas_weight {
     int node; /* node of the kernel */
     uint32_t instances, groups, fan_out, fan_in;
     kas_weight_init init;
     size_t elements;  /* elements of the buffer: instances * groups * fan_out * fan_in */
     size_t stride[3]; /* strides of instance, group, out */
-    /* The taps of the kernel's window are the last digits of `in`:
-     *     in = (channel * taps[0] + tap0) * taps[1] + tap1;  taps are 1 where there is no window */
-    uint32_t in_channels, taps[2];
-    size_t stride_channel, stride_tap[2];
+    /* The dims that are contracted, as digits of `in`, the last one fastest: in = digit 0 * size[1] +
+     * digit 1, and so on; and the stride of each. Memory may have them in another order. */
+    int digits;
+    uint32_t size[KAS_WEIGHT_DIGITS];
+    size_t stride_in[KAS_WEIGHT_DIGITS];
 } kas_weight;
 
 /* Returns the place of logical element (instance, group, out, in) in the buffer, in elements. */
 static inline size_t kas_weight_offset(const kas_weight *w, uint32_t instance, uint32_t group,
                                        uint32_t out, uint32_t in)
 {
-    return instance * w->stride[0] + group * w->stride[1] + out * w->stride[2] +
-           in / (w->taps[0] * w->taps[1]) * w->stride_channel +
-           in / w->taps[1] % w->taps[0] * w->stride_tap[0] + in % w->taps[1] * w->stride_tap[1];
+    size_t at = instance * w->stride[0] + group * w->stride[1] + out * w->stride[2];
+    for (int i = w->digits; i-- > 0; in /= w->size[i])
+        at += in % w->size[i] * w->stride_in[i];
+    return at;
 }
 
 enum { KAS_MAX_LAUNCH_ARGS = 24, KAS_BUFFER_ALIGNMENT = 16 };
@@ -228,7 +232,7 @@ kas_linear_policy kas_linear_policy_of(const char *device);
 
 /* The version of the orders of weights. It is raised when kas_weight_offset changes, or which order
  * maps have, so that files with weights in the order of memory can be told apart. */
-enum { KAS_WEIGHT_ORDER = 4 };
+enum { KAS_WEIGHT_ORDER = 5 };
 
 typedef struct kas_program_options {
     int batch;

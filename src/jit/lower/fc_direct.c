@@ -12,8 +12,9 @@ static void direct_weight(kas_lower *l, int node)
     int64_t size[KAS_IR_RANK];
     int rank = 0;
     kas_weight *w = &l->weight[fc->weight];
+    size_t stride[KAS_FC_DIMS];
     for (int i = 0; i < fc->taps; i++)
-        size[rank++] = w->taps[i] = (uint32_t)l->size[in][fc->tap[i]];
+        size[rank++] = l->size[in][fc->tap[i]];
     for (int i = 0; i < fc->channels; i++)
         size[rank++] = l->size[in][fc->channel[i]];
     size[rank++] = l->target->parts_out;
@@ -25,9 +26,12 @@ static void direct_weight(kas_lower *l, int node)
     w->stride[0] = (size_t)w->groups * w->fan_out;
     w->stride[1] = w->fan_out;
     w->stride[2] = 1;
-    w->stride_channel = w->instances * w->stride[0];
-    w->stride_tap[1] = w->stride_channel * w->in_channels;
-    w->stride_tap[0] = w->stride_tap[1] * w->taps[1];
+    size_t next = w->instances * w->stride[0];
+    for (int i = fc->channels; i-- > 0; next *= (size_t)l->size[in][fc->channel[i]])
+        stride[fc->channel[i]] = next;
+    for (int i = fc->taps; i-- > 0; next *= (size_t)l->size[in][fc->tap[i]])
+        stride[fc->tap[i]] = next;
+    kas_fc_put_digits(l, node, stride);
 }
 
 /* The variables of one multiply-add, which the indices of weight, operand and output side share. */

@@ -47,6 +47,23 @@ kas_fc_side kas_fc_output_side(const kas_lower *l, int node)
     return s;
 }
 
+void kas_fc_put_digits(kas_lower *l, int node, const size_t *stride)
+{
+    const kas_lowered_fc *fc = &l->fc[node];
+    kas_weight *w = &l->weight[fc->weight];
+    bool contracted[KAS_FC_DIMS] = {false};
+    for (int i = 0; i < fc->channels; i++)
+        contracted[fc->channel[i]] = true;
+    for (int i = 0; i < fc->taps; i++)
+        contracted[fc->tap[i]] = true;
+    w->digits = 0;
+    for (int d = 0; d < fc->dims; d++)
+        if (contracted[d]) {
+            w->size[w->digits] = (uint32_t)l->size[fc->in][d];
+            w->stride_in[w->digits++] = stride[d];
+        }
+}
+
 int64_t kas_fc_kept(const kas_lower *l, int node)
 {
     const kas_lowered_fc *fc = &l->fc[node];

@@ -9,15 +9,20 @@ static int64_t product(const int64_t *size, int from, int to)
     return p;
 }
 
+/* Returns the tap dim along an axis; -1 without one. */
+static int tap_dim(const kas_lower *l, int node, int axis)
+{
+    const kas_lowered_fc *fc = &l->fc[node];
+    const bool second = fc->taps == 2 && (axis == KAS_AXIS_W) != fc->w_first;
+    return fc->axes & axis ? fc->tap[second] : -1;
+}
+
 /* Returns the convolution's kernel size along an axis: the size of the tap dim that it takes
  * over. */
 static int taps_along(const kas_lower *l, int node, int axis)
 {
-    const kas_lowered_fc *fc = &l->fc[node];
-    if (!(fc->axes & axis))
-        return 1;
-    const bool second = fc->taps == 2 && (axis == KAS_AXIS_W) != fc->w_first;
-    return (int)l->size[fc->in][fc->tap[second]];
+    const int tap = tap_dim(l, node, axis);
+    return tap < 0 ? 1 : (int)l->size[l->fc[node].in][tap];
 }
 
 static kas_conv_desc conv_desc(const kas_lower *l, int node)
@@ -54,13 +59,16 @@ static void library_weight(kas_lower *l, int node)
     w->stride[0] = fc->share ? fan_out * map : fc->sizes.groups * fan_out * map;
     w->stride[1] = q * fan_out * map;
     w->stride[2] = map;
-    w->stride_channel = 1;
-    /* Memory is KRSC whatever the order of the unfolds: [kh][kw]. */
-    const int kh = fc->w_first ? 1 : 0, kw = 1 - kh;
-    w->taps[kh] = (uint32_t)size[1];
-    w->taps[kw] = (uint32_t)size[2];
-    w->stride_tap[kh] = (size_t)(size[2] * size[3]);
-    w->stride_tap[kw] = (size_t)size[3];
+    /* Memory is KRSC whatever the order of the unfolds: [kh][kw], then the input side's channels. */
+    size_t stride[KAS_FC_DIMS], next = 1;
+    for (int i = fc->channels; i-- > 0; next *= (size_t)l->size[fc->in][fc->channel[i]])
+        stride[fc->channel[i]] = next;
+    const int kh = tap_dim(l, node, KAS_AXIS_H), kw = tap_dim(l, node, KAS_AXIS_W);
+    if (kw >= 0)
+        stride[kw] = (size_t)size[3];
+    if (kh >= 0)
+        stride[kh] = (size_t)(size[2] * size[3]);
+    kas_fc_put_digits(l, node, stride);
 }
 
 /* Returns a tensor times the gain, in memory of its own. */

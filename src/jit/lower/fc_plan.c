@@ -137,15 +137,29 @@ static void find_base(kas_lower *l, int node, bool library, bool *is_tap)
         is_tap[d] = w.is_tap[d];
 }
 
+/* Sorts the contracted dims as they lie in the operand's memory, so that the library's operand lies
+ * alike: on a CPU taps that the convolution does not take over stand in front of the channels. */
+static void sort_channels(kas_lower *l, int node)
+{
+    kas_lowered_fc *fc = &l->fc[node];
+    const kas_ir_tensor *in = &l->ir->tensor[l->tensor[fc->in]];
+    int order[KAS_IR_RANK], count = 0, channel[KAS_FC_DIMS];
+    kas_ir_memory_order(in, order);
+    for (int i = 0; i < in->rank; i++)
+        for (int k = 0; k < fc->channels; k++)
+            if (KAS_DIM_C + fc->channel[k] == order[i])
+                channel[count++] = fc->channel[k];
+    memcpy(fc->channel, channel, sizeof channel[0] * (size_t)count);
+}
+
 /* Fills the node's dims by their part, for a library or for loops of our own. */
 static void sort_dims(kas_lower *l, int node, bool library)
 {
     bool is_tap[KAS_FC_DIMS];
     find_base(l, node, library, is_tap);
     kas_lowered_fc *fc = &l->fc[node];
-    kas_weight *w = &l->weight[fc->weight];
     fc->taps = fc->groups = fc->channels = fc->kepts = 0;
-    w->in_channels = w->fan_in;
+    fc->in_channels = fc->sizes.fan_in;
     for (int d = 0; d < fc->dims; d++) {
         if (is_tap[d])
             fc->tap[fc->taps++] = d;
@@ -155,9 +169,11 @@ static void sort_dims(kas_lower *l, int node, bool library)
             fc->group[fc->groups++] = d;
         else
             fc->channel[fc->channels++] = d;
-        if (is_tap[d]) /* taps are the last digits of the contracted index */
-            w->in_channels /= (uint32_t)l->size[fc->in][d];
+        if (is_tap[d])
+            fc->in_channels /= (uint32_t)l->size[fc->in][d];
     }
+    if (library)
+        sort_channels(l, node);
 }
 
 kas_linear_policy kas_linear_policy_of(const char *device)
@@ -227,7 +243,7 @@ static double library_seconds(const kas_lower *l, int node, const speed *v)
     const kas_lowered_fc *fc = &l->fc[node];
     const kas_fc_side in = kas_fc_input_side(l, node), out = kas_fc_output_side(l, node);
     const double size = (double)kas_dtype_size(l->ir->dtype);
-    const double channels = l->weight[fc->weight].in_channels, outs = fc->sizes.fan_out;
+    const double channels = fc->in_channels, outs = fc->sizes.fan_out;
     const bool depthwise = channels == 1 && outs == 1;
     const int vector = fc->groups > 0 ? v->vector / 2 : v->vector;
     const double whole = (double)(((int64_t)outs + vector - 1) / vector * vector);
@@ -305,7 +321,7 @@ static bool is_direct(const kas_lower *l, int node, double library)
 {
     enum { MOST_TERMS = 64 };
     const kas_lowered_fc *fc = &l->fc[node];
-    const uint32_t channels = l->weight[fc->weight].in_channels;
+    const uint32_t channels = fc->in_channels;
     const bool cpu = l->linear_policy == KAS_LINEAR_CPU;
     if (l->linear_policy >= KAS_LINEAR_DIRECT)
         return l->linear_policy == KAS_LINEAR_DIRECT;
@@ -385,12 +401,12 @@ static double windows_seconds(const kas_lower *l, int node)
     const double results = product(&out) * taps, groups = groups_of(&in);
     const bool shifted = fc->windows == KAS_FC_SHIFTED, merged = fc->windows == KAS_FC_MERGED;
     const double together = merged ? groups : 1;
-    const double channels = l->weight[fc->weight].in_channels * together,
+    const double channels = fc->in_channels * together,
                  outs = fc->sizes.fan_out * (shifted ? taps : together);
     double rate = l->ir->dtype == KAS_F32 && !l->tf32 ? plain_rate : tensor_rate;
     rate *= channels / (channels + v->few) * outs / (ceil(outs / v->vector) * v->vector);
-    rate *= filled(product(&in) / (groups * l->weight[fc->weight].in_channels), outs,
-                   groups / together, channels * (shifted ? 1 : taps));
+    rate *= filled(product(&in) / (groups * fc->in_channels), outs, groups / together,
+                   channels * (shifted ? 1 : taps));
     if (groups > together && taps > 1 && !shifted)
         rate *= grouped_windows;
     const double read = size * product(&in) / v->bandwidth,
@@ -434,7 +450,7 @@ static kas_fc_windows choose_windows(kas_lower *l, int node)
 {
     kas_lowered_fc *fc = &l->fc[node];
     sort_dims(l, node, true);
-    const bool depthwise = l->weight[fc->weight].in_channels == 1 && fc->sizes.fan_out == 1;
+    const bool depthwise = fc->in_channels == 1 && fc->sizes.fan_out == 1;
     const bool room = kas_fc_output_side(l, node).rank + 2 <= KAS_IR_RANK;
     if (fc->taps == 0 || !room)
         return KAS_FC_CONVOLVED;

@@ -106,9 +106,7 @@ int kas_lower_new_weight(kas_lower *l, int node, const kas_weight_sizes *sizes)
                                          .fan_out = sizes->fan_out,
                                          .fan_in = sizes->fan_in,
                                          .init = sizes->init,
-                                         .elements = instances * kas_weight_elements(sizes),
-                                         .in_channels = sizes->fan_in,
-                                         .taps = {1, 1}};
+                                         .elements = instances * kas_weight_elements(sizes)};
     return l->weights++;
 }
 

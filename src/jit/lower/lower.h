@@ -26,7 +26,7 @@ enum {
     KAS_WITHIN = KAS_MAX_NODES,
     KAS_LOWER_NODES = 2 * KAS_MAX_NODES,
     KAS_LOWER_ALONGS = 64, /* reductions of softmaxes and norms that are told apart */
-    KAS_FC_DIMS = KAS_MAX_CHANNEL_DIMS + 2
+    KAS_FC_DIMS = KAS_MAX_DIMS
 };
 
 /* How windows reach a library (fc_plan.c decides). */
@@ -62,6 +62,7 @@ typedef struct kas_lowered_fc {
      * all of them. */
     int group[KAS_FC_DIMS], groups, channel[KAS_FC_DIMS], channels, tap[KAS_FC_DIMS], taps,
         kept[KAS_FC_DIMS], kepts;
+    uint32_t in_channels; /* product of the channel part */
     kas_weight_sizes sizes;
 } kas_lowered_fc;
 

@@ -8,6 +8,10 @@
 /* Fills l->fc[node] up to `sizes`, and the logical part of the node's kas_weight (fc_plan.c). */
 kas_status kas_fc_plan(kas_lower *l, int node);
 
+/* Fills the digits of the node's kas_weight. `stride` has the strides of its channels and taps by dim
+ * of the operand. */
+void kas_fc_put_digits(kas_lower *l, int node, const size_t *stride);
+
 /* The dims of a side tensor, the input or the output of the operator as a convolution, and the
  * places of instance, group and the rest. */
 typedef struct kas_fc_side {
