@@ -153,7 +153,7 @@ static bool is_known(const kas_work *w)
     return strncmp(w->origin, "known:", strlen("known:")) == 0;
 }
 
-/* Finds the candidate that leads among those that are no known kernels; -1 = none. */
+/* Finds the candidate that would be the answer without the known kernels; -1 = none. */
 static kas_status best_new(const kas_search_options *options, const kas_work *work, int count,
                            int64_t *index)
 {
@@ -165,9 +165,9 @@ static kas_status best_new(const kas_search_options *options, const kas_work *wo
     for (int i = 0; i < count; i++)
         if (!is_known(&work[i]))
             news[n++] = work[i]; /* the texts stay those of the list */
-    const kas_work *leader = kas_objective_leader(options, news, n);
-    if (leader)
-        *index = leader->index;
+    const kas_work *answer = kas_ending_of(options, news, n).answer;
+    if (answer)
+        *index = answer->index;
     free(news);
     return KAS_OK;
 }

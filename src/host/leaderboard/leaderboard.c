@@ -26,11 +26,7 @@ static int by_rank(const void *a, const void *b)
     bool fx = x->state == KAS_WORK_FINISHED, fy = y->state == KAS_WORK_FINISHED;
     if (fx != fy)
         return fx ? -1 : 1;
-    if (fx && x->measured.accuracy != y->measured.accuracy)
-        return x->measured.accuracy > y->measured.accuracy ? -1 : 1;
-    if (fx && x->flops != y->flops)
-        return x->flops < y->flops ? -1 : 1;
-    return (x->index > y->index) - (x->index < y->index);
+    return fx ? kas_objective_compare(x, y) : (x->index > y->index) - (x->index < y->index);
 }
 
 kas_status kas_leaderboard_rank(const kas_work *work, int count, kas_ranked **out, int *candidates)

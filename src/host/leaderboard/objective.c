@@ -217,11 +217,13 @@ static double excess_of_one(const contest *c, const kas_work *w)
     return excess_latency(c, w) > 0 && excess_loss(c, w) > 0 ? NAN : excess(c, w);
 }
 
-static bool wins_tie(const kas_work *a, const kas_work *b)
+int kas_objective_compare(const kas_work *a, const kas_work *b)
 {
     if (a->measured.accuracy != b->measured.accuracy)
-        return a->measured.accuracy > b->measured.accuracy;
-    return a->flops != b->flops ? a->flops < b->flops : a->index < b->index;
+        return a->measured.accuracy > b->measured.accuracy ? -1 : 1;
+    if (a->flops != b->flops)
+        return a->flops < b->flops ? -1 : 1;
+    return (a->index > b->index) - (a->index < b->index);
 }
 
 static bool is_finalist(const kas_ending *end, const kas_work *w)
@@ -242,7 +244,8 @@ static const kas_work *pick(const contest *c, const kas_ending *end, key_fn *key
         if (!takes_part(w) || is_finalist(end, w))
             continue;
         const double value = key(c, w);
-        if (value < least || (best ? value == least && wins_tie(w, best) : !isnan(value))) {
+        if (value < least ||
+            (best ? value == least && kas_objective_compare(w, best) < 0 : !isnan(value))) {
             best = w;
             least = value;
         }

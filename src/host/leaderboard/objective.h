@@ -87,6 +87,10 @@ const kas_work *kas_objective_turns(const kas_work *work, int count, int64_t ind
 double kas_objective_ratio(const kas_search_options *options, const kas_work *work, int count,
                            const kas_work *w);
 
+/* Compares two finished candidates, as for qsort, the better one first: the more accurate, then the
+ * one with fewer FLOPs, then the one with the smaller number. */
+int kas_objective_compare(const kas_work *a, const kas_work *b);
+
 /* Returns the candidate that leads at present: the answer, or else the nearest; NULL: none. */
 const kas_work *kas_objective_leader(const kas_search_options *options, const kas_work *work,
                                      int count);

@@ -97,10 +97,12 @@ kas_status kas_store_retire_finals(kas_store *store)
                         "UPDATE work SET kind = ? WHERE kind = ? AND state = 'finished'", "ii",
                         (int64_t)KAS_WORK_EARLIER_FINAL, (int64_t)KAS_WORK_FINAL));
     KAS_TRY(kas_sql_run(store, NULL,
-                        "DELETE FROM epoch WHERE work IN (SELECT id FROM work WHERE kind = ?)", "i",
-                        (int64_t)KAS_WORK_FINAL));
-    return kas_sql_run(store, NULL, "DELETE FROM work WHERE kind = ?", "i",
-                       (int64_t)KAS_WORK_FINAL);
+                        "DELETE FROM epoch WHERE work IN (SELECT id FROM work WHERE kind = ?"
+                        " OR (kind = ? AND state <> 'finished'))",
+                        "ii", (int64_t)KAS_WORK_FINAL, (int64_t)KAS_WORK_FINAL_BASELINE));
+    return kas_sql_run(store, NULL,
+                       "DELETE FROM work WHERE kind = ? OR (kind = ? AND state <> 'finished')",
+                       "ii", (int64_t)KAS_WORK_FINAL, (int64_t)KAS_WORK_FINAL_BASELINE);
 }
 
 static kas_status revise_now(kas_store *store, kas_study_revision *revise, void *context)

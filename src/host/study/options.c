@@ -239,6 +239,11 @@ int kas_search_ancestors(int strategy)
     return strategy == KAS_STRATEGY_EVOLUTION ? 1000 : 0;
 }
 
+double kas_search_latency(int objective)
+{
+    return objective == KAS_OBJECTIVE_ACCURACY ? 0 : 1;
+}
+
 const char *kas_search_legality(int strategy)
 {
     return strategy == KAS_STRATEGY_EVOLUTION ? "imitation:0.9" : "";
@@ -290,6 +295,7 @@ void kas_search_options_command(const kas_search_options *options, const char *d
         defaults.rungs = kas_search_rungs(&given);
     defaults.ancestors = kas_search_ancestors(given.strategy);
     strcpy(defaults.legality, kas_search_legality(given.strategy));
+    defaults.latency = kas_search_latency(given.objective);
     if (!given.candidates)
         given.candidates = defaults.candidates; /* --time says how many */
     kas_buf_puts(out, "kas-gpu search --study ");
@@ -303,6 +309,8 @@ void kas_search_options_command(const kas_search_options *options, const char *d
     }
     if (given.from[0])
         kas_buf_puts(out, " \\\n    --from=FOLDER");
+    /* The default depends on what else is given. */
+    kas_buf_printf(out, " \\\n    --objective=%s", kas_objective_names[given.objective]);
     if (given.known != (given.strategy != KAS_STRATEGY_RANDOM))
         kas_buf_printf(out, " \\\n    --known=%s", given.known ? "yes" : "no");
     if (given.rungs.count == 0 && defaults.rungs.count > 0) {
@@ -315,6 +323,7 @@ void kas_search_options_command(const kas_search_options *options, const char *d
     }
     given.init[0] = given.from[0] = given.machine[0] = given.ancestry[0] = given.scaling[0] = 0;
     given.known = defaults.known;
+    given.objective = defaults.objective;
     given.halves = defaults.halves; /* no option */
     for (int i = 0; i < FIELDS; i++)
         write_option(&fields[i], &given, &defaults, out);

@@ -133,10 +133,11 @@ kas_status kas_search_generations(kas_search_options *options);
  * and a third of a candidate's epochs, as far as these are whole epochs, and the last one. */
 kas_int_list kas_search_rungs(const kas_search_options *options);
 
-/* Return what --ancestors and --legality are with a strategy unless they are given; 0 and "" are
- * none. */
+/* Return what --ancestors and --legality are with a strategy, and --latency with an objective, unless
+ * they are given; 0 and "" are none. */
 int kas_search_ancestors(int strategy);
 const char *kas_search_legality(int strategy);
+double kas_search_latency(int objective);
 
 /* Appends the options as one line of canonical JSON. */
 void kas_search_options_write(const kas_search_options *options, kas_buf *out);

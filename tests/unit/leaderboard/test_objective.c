@@ -499,6 +499,11 @@ static void the_best_new_kernel(void **state)
                                                 "fastest that loses less than 1 point against"));
     assert_non_null(strstr(kas_buf_text(&text), "best new kernel: kernel-8 (graft), 57.00% of the "
                                                 "images that select, 0.25x the latency"));
+    kas_buf_clear(&text);
+    work[1].measured.latency = work[3].measured.latency = 3;
+    o.latency = 1; /* that of the unmodified network: 2 s */
+    OK(kas_finals_text(&o, work, 6, &text));
+    assert_null(strstr(kas_buf_text(&text), "best new kernel"));
     kas_buf_free(&text);
     forget(work, 6);
 }

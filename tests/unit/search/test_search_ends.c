@@ -3,6 +3,7 @@
 #include "search_done.h"
 
 #include "host/leaderboard/finals.h"
+#include "host/store/sql.h"
 
 static kas_search_options search_for(int objective, int candidates, int finalists, int seeds)
 {
@@ -165,6 +166,36 @@ static void an_answer_that_comes_back(void **state)
     assert_int_equal(times_noted("begin 3.0"), 1);
 }
 
+/* Puts the final training of the unmodified network back to what a kill left of it. */
+static void cut_final_baseline(const kas_search_options *search, const char *state)
+{
+    kas_store *store = open_store(search);
+    OK(kas_sql_run(store, NULL,
+                   "UPDATE work SET state = ?, owner = '', lease_until = 0, ended = NULL"
+                   " WHERE kind = ?",
+                   "ti", state, (int64_t)KAS_WORK_FINAL_BASELINE));
+    kas_store_close(store);
+}
+
+/* More candidates are evaluated also where only the unmodified network's final training is left. */
+static void grown_before_the_end(void **state)
+{
+    (void)state;
+    static const plan p = {.what = {"level 60 60", "level 58 40", "level 57 41", "level 62 62"}};
+    static const char *const cut[] = {"queued", "running"};
+    kas_search_options search = search_for(KAS_OBJECTIVE_ACCURACY, 2, 1, 1);
+    OK(supervise(p, &search, 1, 30, "d"));
+    for (int i = 0; i < 2; i++) {
+        cut_final_baseline(&search, cut[i]);
+        OK(grow(p, &search, 3 + i));
+        assert_int_equal(times_noted("begin 3.0"), 2 + i);
+    }
+    int count;
+    kas_work *list = items(&count);
+    assert_answer(list, count, 3);
+    kas_work_list_free(list, count);
+}
+
 /* Publishes a kernel as the session does when a search has ended well. */
 static void publish(const char *model)
 {
@@ -314,6 +345,7 @@ int main(int argc, char **argv)
         TEST(finalists_and_seeds),
         TEST(no_kernel_within_the_loss),
         TEST(an_answer_that_comes_back),
+        TEST(grown_before_the_end),
         TEST(a_published_answer_that_changes),
         TEST(finalists_that_fail),
         TEST(the_fastest_in_turns),

@@ -74,11 +74,39 @@ static void what_is_left_out(void **state)
     expect_said(&o, NULL, NULL);
 }
 
+/* The command says the objective, on which the default of the latency depends. */
+static void latencies_of_objectives(void **state)
+{
+    (void)state;
+    kas_search_options o = kas_search_options_default();
+    o.recipe = kas_recipe_default();
+    static const struct {
+        int objective;
+        double latency;
+        const char *said, *latency_said; /* NULL: nothing */
+    } cases[] = {{KAS_OBJECTIVE_FRONTIER, 1, "--objective=frontier", NULL},
+                 {KAS_OBJECTIVE_ACCURACY, 0, "--objective=accuracy", NULL},
+                 {KAS_OBJECTIVE_ACCURACY, 1, "--objective=accuracy", "--latency=1"},
+                 {KAS_OBJECTIVE_LATENCY, 0, "--objective=latency", "--latency=0"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kas_buf text = {0};
+        o.objective = cases[i].objective;
+        o.latency = cases[i].latency;
+        kas_search_options_command(&o, "d.h5", "s", &text);
+        const char *expected = cases[i].latency_said, *command = kas_buf_text(&text);
+        if (!strstr(command, cases[i].said) ||
+            (expected ? !strstr(command, expected) : !!strstr(command, "--latency")))
+            fail_msg("case %d: %s", (int)i, command);
+        kas_buf_free(&text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(commands_of_studies),
         cmocka_unit_test(what_is_left_out),
+        cmocka_unit_test(latencies_of_objectives),
     };
     return cmocka_run_group_tests_name("commands of studies", tests, NULL, NULL);
 }

@@ -270,7 +270,7 @@ static void set_defaults(search_command *c)
     else if (c->limits_loss || c->shrink > 0)
         o->objective = KAS_OBJECTIVE_LATENCY;
     if (isnan(o->latency))
-        o->latency = o->objective == KAS_OBJECTIVE_ACCURACY ? 0 : 1;
+        o->latency = kas_search_latency(o->objective);
     if (isnan(o->flops))
         o->flops = c->untrained.given ? 0 : 0.5;
     if (o->finalists < 0)
@@ -302,6 +302,11 @@ static void check_effects(const search_command *c, struct argp_state *state)
     if (accuracy && *o->latency_on && o->latency <= 0 && !o->keep_slower)
         argp_error(state, "--latency-on limits the latency on another machine, and with "
                           "--objective accuracy there is no limit; give --latency too");
+    const kas_search_options usual = kas_search_options_default();
+    if (o->prune_window != usual.prune_window && strcmp(o->prune, "deterministic") != 0)
+        argp_error(state, "--prune-window is an option of --prune deterministic");
+    if (o->theta != usual.theta && strcmp(o->prune, "none") == 0)
+        argp_error(state, "--theta is an option of --prune curve and deterministic");
     if (o->finalists == 0 && (o->seeds > 1 || o->ranks > 1 || o->tune == KAS_TUNE_FRONTIER))
         argp_error(state, "%s has no effect with --finalists 0, which trains no finalists",
                    o->seeds > 1   ? "--seeds"
@@ -536,7 +541,8 @@ static const char doc[] =
     "\vThe unmodified network is trained first, as the baseline; then the candidates; at the end "
     "the best ones and the unmodified network are trained on the whole training set and scored "
     "once on the test set. Ctrl-C saves; the same command again goes on. Exit code 6: no candidate "
-    "finished, or, with --objective latency, none is faster and within --max-loss.";
+    "finished within --latency, or, with --objective latency, none is faster and within "
+    "--max-loss.";
 
 static kas_status dry_run(const search_command *c)
 {

@@ -34,15 +34,36 @@ static kas_status no_answer(const kas_supervisor *s, const kas_ending *end)
         100 * confirm.lost, 100 * confirm.error);
 }
 
+/* The end of a study in which no candidate was trained. */
+static kas_status all_discarded(const kas_supervisor *s, int candidates, int slow)
+{
+    const kas_search_options *o = s->options->search;
+    const char *study = s->options->study;
+    if (slow == candidates)
+        return kas_fail(KAS_NOTHING_VALID,
+                        "%s: all %d candidates were predicted to be slower than --latency %g "
+                        "allows; allow more, or fewer --flops",
+                        study, candidates, o->latency);
+    if (slow == 0)
+        return kas_fail(KAS_NOTHING_VALID,
+                        "%s: --legality %s rejected all %d candidates; allow it more tolerance",
+                        study, o->legality, candidates);
+    return kas_fail(KAS_NOTHING_VALID,
+                    "%s: of %d candidates %d were predicted to be slower than --latency %g allows, "
+                    "and --legality %s rejected the others; allow more of either",
+                    study, candidates, slow, o->latency, o->legality);
+}
+
 kas_status kas_supervisor_ending(kas_supervisor *s)
 {
-    int candidates = 0, slow = 0, left = 0;
+    int candidates = 0, slow = 0, discarded = 0, left = 0;
     const char *reason = "";
     for (int i = 0; i < s->count; i++) {
         const kas_work *w = &s->list[i];
         char name[KAS_ITEM_NAME];
         kas_study_item_name(w, name);
-        slow += w->kind == KAS_WORK_CANDIDATE && kas_work_discarded(w->state);
+        slow += w->kind == KAS_WORK_CANDIDATE && w->state == KAS_WORK_PREDICTED_SLOW;
+        discarded += w->kind == KAS_WORK_CANDIDATE && kas_work_discarded(w->state);
         candidates += w->kind == KAS_WORK_CANDIDATE;
         if (w->kind == KAS_WORK_CANDIDATE && w->state == KAS_WORK_MACHINE_FAULT) {
             left++;
@@ -54,13 +75,9 @@ kas_status kas_supervisor_ending(kas_supervisor *s)
                             name);
     }
     const kas_ending end = kas_ending_of(s->options->search, s->list, s->count);
-    if (slow > 0 && slow == candidates)
-        return kas_fail(KAS_NOTHING_VALID,
-                        "%s: all %d candidates were predicted to be slower than --latency %g "
-                        "allows%s; allow more, or fewer --flops",
-                        s->options->study, candidates, s->options->search->latency,
-                        *s->options->search->legality ? " or rejected by --legality" : "");
-    candidates -= slow; /* no worker had these */
+    if (discarded > 0 && discarded == candidates)
+        return all_discarded(s, candidates, slow);
+    candidates -= discarded; /* no worker had these */
     if (!end.nearest && left)
         return kas_fail(KAS_MACHINE,
                         "%s: none of the %d candidates finished, and %d of them could not be "

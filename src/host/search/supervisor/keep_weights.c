@@ -55,18 +55,16 @@ static kas_status collect(const kas_supervisor *s, const char *name, weights_fil
     return KAS_OK;
 }
 
-static int by_accuracy(const void *a, const void *b)
+static int by_rank(const void *a, const void *b)
 {
-    double x = ((const weights_file *)a)->work->measured.accuracy;
-    double y = ((const weights_file *)b)->work->measured.accuracy;
-    return (x < y) - (x > y);
+    return kas_objective_compare(((const weights_file *)a)->work, ((const weights_file *)b)->work);
 }
 
 static void drop(weights_file *file, int count, uint64_t limit)
 {
     uint64_t total = 0;
     if (count > 0)
-        qsort(file, (size_t)count, sizeof *file, by_accuracy);
+        qsort(file, (size_t)count, sizeof *file, by_rank);
     for (int i = 0; i < count; i++)
         if (file[i].wanted && total + file[i].size <= limit)
             total += file[i].size;

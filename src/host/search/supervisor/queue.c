@@ -81,6 +81,8 @@ static kas_status draw(kas_supervisor *s, kas_work *out, bool *ready)
     *out = (kas_work){.kind = KAS_WORK_CANDIDATE};
     kas_status status = strategy->next(strategy->context, s->list, s->count, out, ready);
     out->kind = KAS_WORK_CANDIDATE;
+    if (status != KAS_OK)
+        kas_work_clear(out);
     return status;
 }
 
@@ -162,7 +164,6 @@ void kas_queue_foresee(kas_supervisor *s)
         f->count++;
     } else if (f->status != KAS_OK) {
         snprintf(f->message, sizeof f->message, "%s", kas_error());
-        kas_work_clear(work);
     }
 }
 

@@ -29,8 +29,10 @@ kas_measured kas_verdict_measured(const kas_supervisor *s, const kas_work *work,
 {
     kas_measured measured = kas_measured_from(message);
     const double unmodified = baseline_latency(s);
-    if (work->kind == KAS_WORK_CANDIDATE && isfinite(measured.ratio) && isfinite(unmodified))
+    if (work->kind == KAS_WORK_CANDIDATE && isfinite(measured.ratio) && isfinite(unmodified)) {
         measured.latency = measured.ratio * unmodified;
+        measured.latency_iqr = (measured.ratio_high - measured.ratio_low) * unmodified;
+    }
     if (work->kind == KAS_WORK_BASELINE && isfinite(work->measured.latency))
         keep_timed(&work->measured, &measured);
     return measured;
