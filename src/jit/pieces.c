@@ -10,11 +10,13 @@ size_t kas_piece_bytes(kas_linear_policy policy, int cores)
     return policy == KAS_LINEAR_CPU ? (size_t)cores * CORE_BYTES : 0;
 }
 
-int kas_pieces_of(const kas_target *t, const kas_program_options *o)
+int kas_pieces_of(const kas_target *t, bool stride_inside, const kas_program_options *o)
 {
     enum { LEAST_SHARE = 4 };
-    const uint32_t channels = t->c_in > t->c_out ? t->c_in : t->c_out;
-    const size_t image = kas_dtype_size(o->dtype) * channels * t->h * t->w;
+    uint32_t h, w;
+    kas_target_read(t, stride_inside, &h, &w);
+    const size_t x = (size_t)t->c_in * h * w, y = (size_t)t->c_out * t->h * t->w;
+    const size_t image = kas_dtype_size(o->dtype) * (x > y ? x : y);
     const int room =
         o->piece_bytes / image < (size_t)o->batch ? (int)(o->piece_bytes / image) : o->batch;
     int images = room > 1 ? room : 1;

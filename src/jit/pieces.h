@@ -8,7 +8,7 @@
 
 /* Returns the number of pieces of equal size by the bytes of X and of Y; 1 where only very small ones
  * divide the batch. */
-int kas_pieces_of(const kas_target *target, const kas_program_options *options);
+int kas_pieces_of(const kas_target *target, bool stride_inside, const kas_program_options *options);
 /* Returns how many pieces there should be, once a piece is lowered in `pieces` of them: more where a
  * tensor between X and Y is several times as large. */
 int kas_pieces_within(const kas_ir *ir, const kas_program_options *options, int pieces);

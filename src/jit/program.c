@@ -545,7 +545,7 @@ kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
     kas_program *p = b->program;
     snprintf(p->prefix, sizeof p->prefix, "%s", options->prefix);
     p->batch = options->batch;
-    p->pieces = kas_pieces_of(target, options);
+    p->pieces = kas_pieces_of(target, kernel->stride_inside, options);
     p->target = *target;
     p->binding = *binding;
     kas_target_read(target, kernel->stride_inside, &p->x_h, &p->x_w);

@@ -69,8 +69,7 @@ static void build_groups(kas_kernel *k)
     kas_build_along(k, KAS_OP_SCALE, kas_build_broadcast(k, KAS_OP_MUL, some, x), 0, 1);
 }
 
-/* In the operand of a library's map the taps of a pixel and channel lie side by side, the channels
- * apart: 5 and 25 of them. */
+/* A library's map of taps: of 5 and of 25. */
 static void build_taps(kas_kernel *k)
 {
     const int taps = kas_build_unfold_window(k, kas_build_input(k), KAS_AXIS_W, 5, 3);
@@ -124,6 +123,14 @@ static void build_folded(kas_kernel *k)
     const int average = kas_build_fold(k, KAS_OP_FOLD_AVG, taps, 0);
     const int maximum = kas_build_fold(k, KAS_OP_FOLD_MAX, taps, 0);
     kas_build_fc(k, kas_build_broadcast(k, KAS_OP_MUL, average, maximum), false, "C");
+}
+
+/* One kernel reads the first half of X and the second one. */
+static void build_halves(kas_kernel *k)
+{
+    const int x = kas_build_input(k), s = kas_build_split(k, "C", 2, 0);
+    const int first = kas_build_slice(k, x, 0, s, 0), second = kas_build_slice(k, x, 0, s, 1);
+    kas_build_fc(k, kas_build_broadcast(k, KAS_OP_MUL, first, second), false, "C");
 }
 
 /* The gradient of the windows reads, at five taps, gradients of a product's packed operands. */
@@ -206,8 +213,7 @@ static void test_text(void **state)
         {build_averages, "KAS_TILE(pick0, 1, 80)"},
         {build_rows, "\n    KAS_TILE(pick0"}, /* in front of the rows */
         {build_weights, "KAS_TILED(pick0"},
-        {build_taps, "KAS_TILE_STORE(spill, 5, 16, 16, "},
-        {build_windows, "KAS_TILE_STORE(spill, 25, 16, 16, "},
+        {build_product, "KAS_TILE_STORE(spill, "},
         {build_pooled, "KAS_TILE(tile0, 80, 16)"}, /* 16 pixels at each of five taps */
         {build_crossed, "0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33, 36, 39, 42, 45)"},
         {build_mixed, "3, 3, 3, 3, 7, 7, 7, 7)"}, /* the window ends with the weights */
@@ -276,13 +282,24 @@ static void test_taps_ahead(void **state)
     kas_program_free(program);
 }
 
-/* Nothing chooses between a tap that is written and 0, which would load it lane by lane. */
-static void test_written_taps(void **state)
+/* A tap that lanes compute apart is made 0 by an operation: a choice would load it lane by lane. */
+static void test_taps_without_choices(void **state)
+{
+    (void)state;
+    kas_program *program = program_of(build_windows, KAS_LINEAR_CPU);
+    assert_non_null(strstr(program->source, "kas_inside("));
+    kas_program_free(program);
+}
+
+/* A map of unfolded taps reads them as they lie: in front of the channels, along which lanes run. */
+static void test_operand_of_taps(void **state)
 {
     (void)state;
     kas_program *program = program_of(build_taps, KAS_LINEAR_CPU);
-    assert_non_null(strstr(program->source, "kas_inside("));
-    assert_null(strstr(program->source, ") ? "));
+    const kas_operation *written = &program->forward[0];
+    assert_true(written->kind == KAS_OPERATION_LAUNCH && written->effort.lanes == 16);
+    assert_true(written->effort.scattered == 0 &&
+                written->accessed.contiguous == written->accessed.all);
     kas_program_free(program);
 }
 
@@ -311,6 +328,19 @@ static void test_folds(void **state)
     kas_program_free(program);
 }
 
+/* Both halves of a tensor that is read in halves are bytes of the operation, on both devices. */
+static void test_halves(void **state)
+{
+    (void)state;
+    for (int p = KAS_LINEAR_GPU; p <= KAS_LINEAR_CPU; p++) {
+        kas_program *program = program_of(build_halves, (kas_linear_policy)p);
+        const double input = 4.0 * 32 * 32 * 16 * sizeof(float);
+        assert_int_equal(program->forward[0].kind, KAS_OPERATION_LAUNCH);
+        assert_true(program->forward[0].bytes == input + input / 2);
+        kas_program_free(program);
+    }
+}
+
 /* The unfolded tensor of a skinny map, 25 times its input, is never in memory. */
 static void test_skinny(void **state)
 {
@@ -333,10 +363,11 @@ static void test_skinny(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_agreement),  cmocka_unit_test(test_text),
-    cmocka_unit_test(test_groups),     cmocka_unit_test(test_apart),
-    cmocka_unit_test(test_taps_ahead), cmocka_unit_test(test_written_taps),
-    cmocka_unit_test(test_skinny),     cmocka_unit_test(test_pieces),
+    cmocka_unit_test(test_agreement),       cmocka_unit_test(test_text),
+    cmocka_unit_test(test_groups),          cmocka_unit_test(test_apart),
+    cmocka_unit_test(test_taps_ahead),      cmocka_unit_test(test_taps_without_choices),
+    cmocka_unit_test(test_skinny),          cmocka_unit_test(test_halves),
+    cmocka_unit_test(test_operand_of_taps), cmocka_unit_test(test_pieces),
     cmocka_unit_test(test_folds),
 };
 

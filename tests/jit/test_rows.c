@@ -238,6 +238,20 @@ static kas_kernel along_kernel(kas_op op, bool grouped, int dim, int dim_end)
     return k;
 }
 
+/* A row over two dims, which few pixels have, is one kernel a pass as one over their product is. */
+static void test_row_of_dims(void **state)
+{
+    (void)state;
+    kas_kernel k = along_kernel(KAS_OP_NORM, true, 0, 2);
+    kas_build_fc(&k, 2, false, "C");
+    kas_program *p = program_of(&k, 1024);
+    double floor;
+    assert_int_equal(row_kernels(p, p->forward, p->forwards, &floor), 1);
+    assert_int_equal(row_kernels(p, p->backward, p->backwards, &floor), 1);
+    kas_program_free(p);
+    agree_over("norm over groups and their channels", &k, 1, (const uint32_t[]){1024});
+}
+
 static const struct column {
     kas_op op;
     bool grouped;
@@ -376,12 +390,12 @@ static void test_two_readers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_softmax),       cmocka_unit_test(test_norm),
-        cmocka_unit_test(test_fused),         cmocka_unit_test(test_dims),
-        cmocka_unit_test(test_windows),       cmocka_unit_test(test_across),
-        cmocka_unit_test(test_two_readers),   cmocka_unit_test(test_inner_sums),
-        cmocka_unit_test(test_columns),       cmocka_unit_test(test_long_columns),
-        cmocka_unit_test(test_fused_columns),
+        cmocka_unit_test(test_softmax),      cmocka_unit_test(test_norm),
+        cmocka_unit_test(test_row_of_dims),  cmocka_unit_test(test_fused),
+        cmocka_unit_test(test_dims),         cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_across),       cmocka_unit_test(test_two_readers),
+        cmocka_unit_test(test_inner_sums),   cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_long_columns), cmocka_unit_test(test_fused_columns),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

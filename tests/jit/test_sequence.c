@@ -176,6 +176,10 @@ static void test_refused(void **state)
         {"lane d2\nlanes 7\n", "a block has 1 lane to all of them"},
         {"lane d2\nblock lanes x\n", "there is one chunk only"},
         {"lane d2\nblock rows x\n", "there is one chunk only"},
+        {"lane d2\naround lanes\n", "no such loop"}, /* chunks have no variable */
+        {"lane d2\nunroll rows\n", "no such loop"},
+        {"lane d2\nrfactor lanes\n", "no such loop"},
+        {"split lanes 2\n", "no such loop"},
         {"lane d2\nlanes 2\nblock lanes x\nblock lanes y\n", "the loop has its place already"},
         {"lane d2\nblock d1 x\nblock d0 x\n", "this coordinate of the block"},
         {"lane d2\nvectorise 4\n", "aligned runs of 16 bytes"},

@@ -115,16 +115,17 @@ static void release(session *s)
 
 /* ---- times ----------------------------------------------------------------------------------- */
 
-/* Times one kernel; NULL: the unmodified network. A kernel that does not fit the device or its
- * compiler is left out. */
+/* Times one kernel; NULL: the unmodified network. A kernel that cannot be lowered, or does not fit the
+ * device or its compiler, is left out. */
 static kas_status time_one(session *s, int n, kas_turns *turns, const kas_replacement *replacement)
 {
     const kas_model_options options = {.batch = BATCH, .precision = s->o->precision};
     timed *t = &s->timed[s->count];
-    KAS_TRY(kas_model_build_programs(&options, replacement, kas_device_get_info(s->device)->arch,
-                                     &t->programs));
-    kas_status status = kas_turns_measure(turns, replacement ? &t->programs : NULL, TURNS,
-                                          most_seconds, &t->result);
+    kas_status status = kas_model_build_programs(
+        &options, replacement, kas_device_get_info(s->device)->arch, &t->programs);
+    if (status == KAS_OK)
+        status = kas_turns_measure(turns, replacement ? &t->programs : NULL, TURNS, most_seconds,
+                                   &t->result);
     if (status == KAS_OK) {
         s->count++;
         s->disturbed += t->result.disturbed;

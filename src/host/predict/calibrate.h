@@ -2,9 +2,9 @@
  * to the times of their launches.
  *
  * The kernels are drawn from both spaces with a seed of their own, so that studies with other seeds
- * are predicted and not remembered. Bandwidth and rate are measured (machine.h); facts such as the
- * sizes of caches stay as they were; everything else is fitted, beginning with what was known
- * before, which also holds the numbers that the launches say little about. To find the error, half
+ * are predicted and not remembered. Bandwidth and rate are measured (machine.h); numbers of
+ * cores and lanes stay as they were; everything else is fitted, sizes of caches included, beginning with what was known before, which also holds the numbers that the launches say
+ * little about. To find the error, half
  * of the kernels are predicted by what was fitted to the other half.
  *
  * Nothing else should run meanwhile. Networks whose turns were disturbed all the same (turns.h) are

@@ -97,8 +97,9 @@ static bool same_case(const kas_replacement *r, const int *kernel_of, int t, int
     const kas_target *a = &r->target[t], *b = &r->target[earlier];
     return kernel_of[t] == kernel_of[earlier] && a->c_in == b->c_in && a->c_out == b->c_out &&
            a->h == b->h && a->w == b->w && a->kernel_h == b->kernel_h &&
-           a->kernel_w == b->kernel_w && a->stride == b->stride && a->groups == b->groups &&
-           memcmp(&a->epilogue, &b->epilogue, sizeof a->epilogue) == 0 &&
+           a->kernel_w == b->kernel_w && a->stride == b->stride && a->in_h == b->in_h &&
+           a->in_w == b->in_w && a->groups == b->groups &&
+           kas_epilogue_same(a->epilogue, b->epilogue) &&
            memcmp(&r->solution.binding[t], &r->solution.binding[earlier],
                   sizeof *r->solution.binding) == 0;
 }

@@ -307,9 +307,9 @@ static kas_status decide(kas_ir *ir, const char *forced, visit *v)
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-/* Returns how many tensors in memory tensor t's kernel would read; *widest is the inlined operand
- * that reads most. */
-static int count_leaves(const kas_ir *ir, int t, char *leaf, char *seen, kas_ex e)
+/* Returns how many tensors in memory, beside those in `leaf`, a kernel with this expression would
+ * read, and adds them to `leaf`. */
+static int count_leaves(const kas_ir *ir, char *leaf, char *seen, kas_ex e)
 {
     if (seen[e])
         return 0;
@@ -320,18 +320,18 @@ static int count_leaves(const kas_ir *ir, int t, char *leaf, char *seen, kas_ex 
         const int memory = kas_fuse_memory(ir, node->tensor);
         const kas_ir_tensor *read = &ir->tensor[memory];
         if (!read->materialised)
-            return count_leaves(ir, t, leaf, seen, ir->tensor[node->tensor].def);
+            return count_leaves(ir, leaf, seen, ir->tensor[node->tensor].def);
         count = !leaf[memory];
         leaf[memory] = 1;
     }
     for (int i = 0; i < kas_ex_children(node); i++)
-        count += count_leaves(ir, t, leaf, seen, node->a[i]);
+        count += count_leaves(ir, leaf, seen, node->a[i]);
     return count;
 }
 
-/* Puts into memory the inlined operands of the first tensor that reads too many. Returns false when
- * no tensor does. */
-static bool force_operands(kas_ir *ir, int t, char *forced, char *seen, kas_ex e)
+/* Marks the inlined operands of an expression as those that shall lie in memory. Returns whether there
+ * are any that were not marked. */
+static bool force_operands(kas_ir *ir, char *forced, char *seen, kas_ex e)
 {
     if (seen[e])
         return false;
@@ -345,10 +345,12 @@ static bool force_operands(kas_ir *ir, int t, char *forced, char *seen, kas_ex e
             forced[node->tensor] = any = true;
     }
     for (int i = 0; i < kas_ex_children(node); i++)
-        any |= force_operands(ir, t, forced, seen, node->a[i]);
+        any |= force_operands(ir, forced, seen, node->a[i]);
     return any;
 }
 
+/* Puts into memory the inlined operands of the first tensor that reads too many. Returns false when
+ * no tensor does. */
 static bool limit_leaves(kas_ir *ir, char *forced, char *leaf, char *seen)
 {
     for (int t = 0; t < ir->tensors; t++) {
@@ -356,10 +358,10 @@ static bool limit_leaves(kas_ir *ir, char *forced, char *leaf, char *seen)
             continue;
         memset(leaf, 0, (size_t)ir->tensors);
         memset(seen, 0, (size_t)ir->exprs.count);
-        if (count_leaves(ir, t, leaf, seen, ir->tensor[t].def) <= MAX_LEAVES)
+        if (count_leaves(ir, leaf, seen, ir->tensor[t].def) <= MAX_LEAVES)
             continue;
         memset(seen, 0, (size_t)ir->exprs.count);
-        if (force_operands(ir, t, forced, seen, ir->tensor[t].def))
+        if (force_operands(ir, forced, seen, ir->tensor[t].def))
             return true;
     }
     return false;

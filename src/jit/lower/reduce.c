@@ -150,8 +150,7 @@ static cut cut_for_cpu(kas_lower *l, int64_t results, const neighbours *n, kas_e
     return cut_between_loops(l->ir, results, n->vars, order);
 }
 
-/* Reduces in stages where there are at least `least` terms; 0: on the CPU device, or where a cut
- * inside a loop would keep the reduction out of a kernel of rows or columns. */
+/* Reduces in stages where there are at least `least` terms; on the CPU device cut_for_cpu decides. */
 static kas_ex staged(kas_lower *l, kas_fn fn, int out_rank, const int *out_var, int vars,
                      const int *loops, kas_ex body, int64_t least)
 {
@@ -162,8 +161,9 @@ static kas_ex staged(kas_lower *l, kas_fn fn, int out_rank, const int *out_var, 
         results *= out_var[d] < 0 ? 1 : ir->var_size[out_var[d]];
     memcpy(var, loops, sizeof *var * (size_t)vars);
     const neighbours n = {ir, out_rank, vars, out_var, loops, -1, false};
+    const bool cpu = l->linear_policy == KAS_LINEAR_CPU;
     const cut c =
-        least ? cut_of(l, results, vars, var, least) : cut_for_cpu(l, results, &n, body, var);
+        cpu ? cut_for_cpu(l, results, &n, body, var) : cut_of(l, results, vars, var, least);
     const int kept = c.kept + (c.inner > 0);
     if (kept == 0 || kept + out_rank > KAS_IR_RANK)
         return nest(ir, fn, vars, var, body);
@@ -195,8 +195,7 @@ static kas_ex staged(kas_lower *l, kas_fn fn, int out_rank, const int *out_var, 
         idx[d] = kas_ix_var(ir, d < kept ? chunk[d] : formal[d]);
     }
     const kas_ex total = kas_ex_read(ir, partial, idx);
-    return l->linear_policy == KAS_LINEAR_CPU
-               ? nest(ir, fn, kept, chunk, total)
+    return cpu ? nest(ir, fn, kept, chunk, total)
                : staged(l, fn, out_rank, out_var, kept, chunk, total, UNROLLED + 1);
 }
 
@@ -211,12 +210,13 @@ int64_t kas_lower_chunk(const kas_lower *l, int64_t results, int64_t length)
 kas_ex kas_lower_reduce(kas_lower *l, kas_fn fn, bool whole, int out_rank, const int *out_var,
                         int vars, const int *var, kas_ex body)
 {
-    const bool anywhere = !whole && l->linear_policy != KAS_LINEAR_CPU;
     int used[KAS_IR_RANK], count = 0;
     for (int i = 0; i < vars; i++)
         if (var[i] >= 0)
             used[count++] = var[i];
-    return staged(l, fn, out_rank, out_var, count, used, body, anywhere ? STAGED_SUM : 0);
+    return whole && l->linear_policy != KAS_LINEAR_CPU
+               ? nest(l->ir, fn, count, used, body)
+               : staged(l, fn, out_rank, out_var, count, used, body, STAGED_SUM);
 }
 
 kas_ex kas_lower_sum(kas_lower *l, int out_rank, const int *out_var, int vars, const int *var,

@@ -46,7 +46,7 @@ typedef struct counter {
     kas_masks masks;
     uint64_t all, lane; /* bits of the kernel's loops; of the lanes */
     uint64_t around;    /* of the reductions that run around the lanes */
-    char *read;         /* by tensor */
+    double *read;       /* by tensor: elements that loads so far read */
     char *indexed;      /* by atom, on a GPU: it is counted */
     float *skipped;     /* by kas_ex: of a load, the share of its turns that a guard leaves out */
     float *slid;        /* by kas_ex, on a CPU: unshared() of the value; 0: it depends on no tap */
@@ -470,6 +470,17 @@ static void see_before(void *context, kas_ex e, const kas_ex_node *node)
         c->skipped[behind] = (float)(1 - inside);
 }
 
+/* Counts the bytes of a load with so many turns. Loads of one tensor read different parts of it, as
+ * far as there are any. */
+static void read_more(counter *c, int tensor, double turns)
+{
+    const double left = (double)c->ir->tensor[tensor].elements - c->read[tensor];
+    const double more = turns < left ? turns : left;
+    c->read[tensor] += more;
+    if (c->ir->tensor[tensor].role != KAS_ROLE_GAIN)
+        move(c, tensor, size_of(c->ir, tensor) * more);
+}
+
 static void see(void *context, kas_ex e, const kas_ex_node *node)
 {
     counter *c = context;
@@ -478,12 +489,7 @@ static void see(void *context, kas_ex e, const kas_ex_node *node)
     find_slid(c, e, node, mask);
     switch ((kas_ex_kind)node->kind) {
     case KAS_EX_LOAD:
-        if (!c->read[node->tensor]) {
-            const double there = (double)c->ir->tensor[node->tensor].elements;
-            c->read[node->tensor] = 1;
-            if (c->ir->tensor[node->tensor].role != KAS_ROLE_GAIN)
-                move(c, node->tensor, size_of(c->ir, node->tensor) * (n < there ? n : there));
-        }
+        read_more(c, node->tensor, n);
         access(c, mask, node->ix, kas_dtype_size(c->ir->tensor[node->tensor].dtype),
                1 - c->skipped[e], is_picked(c, node) ? PICKED : READ, kas_nest_box_of(c->nest, e));
         break;
@@ -529,8 +535,7 @@ static void begin(counter *c)
     }
     c->rows = kas_masks_turns(&c->masks, c->all) / lanes;
     c->row_lanes = lanes;
-    /* The turns inside a CPU's lanes are vectors of their own. */
-    c->effort->lanes = c->ir->cpu ? lanes : lanes_of_row(c);
+    c->effort->lanes = lanes;
     c->effort->turns = c->rows;
 }
 
@@ -556,7 +561,7 @@ kas_status kas_nest_count(const kas_ir *ir, const kas_nest *nest, double *flops,
     kas_status status = kas_masks_init(&c.masks, ir, nest->value, nest->loops, nest->loop);
     if (status != KAS_OK)
         return status;
-    c.read = calloc((size_t)ir->tensors, 1);
+    c.read = calloc((size_t)ir->tensors, sizeof *c.read);
     c.indexed = calloc((size_t)ir->atoms.count, 1);
     c.skipped = calloc((size_t)ir->exprs.count, sizeof *c.skipped);
     c.slid = calloc((size_t)ir->exprs.count, sizeof *c.slid);

@@ -469,8 +469,10 @@ static kas_step_kind rank_of(const kas_ir *ir, const kas_nest *nest, kas_step st
 
 kas_status kas_nest_step(kas_ir *ir, kas_nest *nest, kas_step step)
 {
+    /* Only a block's axis may be the loops over chunks of lanes or of rows, which have no variable. */
+    const bool of_chunks = step.kind == KAS_STEP_BLOCK && step.loop >= KAS_LOOP_ROWS;
     const bool has_loop = step.kind != KAS_STEP_LANES && step.kind != KAS_STEP_VECTORISE &&
-                          step.kind != KAS_STEP_UNSWITCH && step.loop < KAS_LOOP_ROWS;
+                          step.kind != KAS_STEP_UNSWITCH && !of_chunks;
     if (has_loop && var_of(nest, step.loop) < 0)
         return kas_nest_refuse(ir, nest, step, "there is no such loop any more");
     if (step.kind < KAS_STEP_UNROLL && nest->last >= KAS_STEP_STAGE)
