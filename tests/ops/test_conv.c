@@ -45,6 +45,10 @@ static const conv_case cases[] = {
      0},                                      /* two outputs a channel, vectors that are not full */
     {5, 6, 9, 12, 6, 3, 3, 3, 1, SAME, 4, 0}, /* two images in a vector, and the last alone */
     {4, 5, 7, 6, 8, 2, 3, 5, 1, SAME, 0, 2},  /* two images, taps apart */
+    /* matrix products */
+    {1, 1, 24, 100, 60, 5, 1, 1, 1, 0, 4, 0},  /* too short sums of x's gradient */
+    {1, 1, 33, 120, 150, 3, 1, 1, 1, 0, 8, 0}, /* all passes */
+    {1, 1, 300, 64, 128, 4, 1, 1, 1, 0, 0, 0}, /* many rows */
     /* on tensor cores, where our own kernels run on a GPU and TF32 is allowed */
     {3, 7, 5, 32, 32, 4, 3, 3, 1, SAME, 0, 0},   /* octets, an odd number of them */
     {5, 19, 15, 32, 32, 2, 3, 3, 1, SAME, 8, 0}, /* more pixels than a block has */

@@ -52,6 +52,8 @@ double kas_cpu_conv_seconds(const kas_machine *m, const kas_conv_desc *d, kas_co
                                                       : KAS_PRECISION_BF16];
     if (pass == KAS_CONV_FORWARD && kas_lines_pay(d, pass))
         return kas_lines_macs(d) / (rate * m->efficiency[KAS_CONV_DEPTHWISE]);
+    if (kas_products_pay(d, pass))
+        return kas_products_macs(d) / rate;
     const double macs =
         class == KAS_CONV_DEPTHWISE
             ? pixels_of(d) * (taps_of(d) + copies) * ceil(d->c_out / m->lanes) * m->lanes
@@ -63,7 +65,8 @@ double kas_cpu_conv_passes(const kas_sweep *pass)
 {
     const kas_conv_desc *d = &pass->conv;
     const double size = (double)kas_dtype_size(d->dtype);
-    const bool copied = pass->kernel && !pass->held && !kas_lines_pay(d, pass->conv_pass);
+    const bool copied = pass->kernel && !pass->held && !kas_lines_pay(d, pass->conv_pass) &&
+                        !kas_products_pay(d, pass->conv_pass);
     const double weights =
         (double)d->kernel_h * d->kernel_w * d->c_out * (d->c_in / d->groups) * size;
     return (copied ? 2 * weights : 0) + (pass->activated ? 2 * pixels_of(d) * d->c_out * size : 0);

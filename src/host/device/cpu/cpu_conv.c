@@ -1,5 +1,5 @@
-/* Convolution on the CPU: oneDNN runs a pass if it has good code for it, and otherwise our own
- * kernels do, over lines of pixels where they can. oneDNN computes epilogues at inference, except
+/* Convolution on the CPU: oneDNN runs a pass if it has good code for it, as matrix products where it is
+ * a list of these, and otherwise our own kernels do, over lines of pixels where they can. oneDNN computes epilogues at inference, except
  * for activations that lose NaN there: for those our own kernel makes a pass over y, in place.
  * Kernels over lines add bias and residual, and all their activations are such passes. */
 #include "host/device/cpu/cpu_conv.h"
@@ -19,7 +19,8 @@ typedef struct fused {
 struct kas_conv {
     kas_device *device;
     kas_conv_desc desc;
-    kas_dnnl_pass *library[3];      /* by pass; NULL: lines or our loops */
+    kas_dnnl_pass *library[3];      /* by pass; NULL: another one of these, or our loops */
+    kas_products *products[3];      /* by pass */
     bool lines[3];                  /* by pass */
     fused fused[KAS_EPILOGUES_MAX]; /* [fusions] */
     int fusions;
@@ -39,18 +40,29 @@ static kas_conv_desc library_desc(const kas_conv *conv)
     return desc;
 }
 
+/* Creates a pass by oneDNN. KAS_UNSUPPORTED where it has none. */
+static kas_status create_library(kas_cpu *cpu, kas_conv *conv, kas_conv_pass pass)
+{
+    const kas_conv_desc desc = library_desc(conv);
+    if (!cpu->use_library)
+        return KAS_UNSUPPORTED;
+    if (kas_products_pay(&conv->desc, pass)) {
+        const kas_status status = kas_products_create(cpu, &desc, pass, &conv->products[pass]);
+        if (status != KAS_UNSUPPORTED)
+            return status;
+    }
+    return kas_dnnl_pass_create(cpu, &desc, pass, NULL, &conv->library[pass]);
+}
+
 static kas_status create_passes(kas_cpu *cpu, kas_conv *conv)
 {
     bool loops = false, wide = false;
     const kas_conv_desc desc = library_desc(conv);
     for (int pass = 0; pass < 3; pass++) {
-        kas_status status = KAS_UNSUPPORTED;
         conv->lines[pass] = cpu->use_library && kas_lines_pay(&conv->desc, (kas_conv_pass)pass);
         if (conv->lines[pass])
             continue;
-        if (cpu->use_library)
-            status =
-                kas_dnnl_pass_create(cpu, &desc, (kas_conv_pass)pass, NULL, &conv->library[pass]);
+        const kas_status status = create_library(cpu, conv, (kas_conv_pass)pass);
         wide = wide || (status == KAS_OK && desc.dtype != conv->desc.dtype);
         if (status == KAS_UNSUPPORTED)
             loops = true;
@@ -90,8 +102,10 @@ kas_status kas_cpu_conv_create(kas_device *device, const kas_conv_desc *desc, ka
 
 void kas_cpu_conv_free(kas_conv *conv)
 {
-    for (int pass = 0; pass < 3; pass++)
+    for (int pass = 0; pass < 3; pass++) {
         kas_dnnl_pass_free(conv->library[pass]);
+        kas_products_free(conv->products[pass]);
+    }
     for (int i = 0; i < conv->fusions; i++)
         kas_dnnl_pass_free(conv->fused[i].pass);
     kas_wide_conv_free((kas_cpu *)conv->device, &conv->wide);
@@ -237,6 +251,9 @@ kas_status kas_cpu_conv_run(const kas_step *step)
                                .held = step->pass == KAS_CONV_FORWARD ? step->w : NULL};
     if (library)
         KAS_TRY(run_library(step, library, &call));
+    else if (conv->products[step->pass])
+        return kas_products_run((kas_cpu *)conv->device, conv->products[step->pass], step->pass,
+                                &call);
     else if (conv->lines[step->pass])
         kas_lines_run((kas_cpu *)conv->device, &conv->desc, step->pass, &call, conv->partial);
     else
@@ -251,5 +268,5 @@ const char *kas_conv_cpu_implementation(const kas_conv *conv, kas_conv_pass pass
 {
     if (conv->library[pass])
         return kas_dnnl_pass_name(conv->library[pass]);
-    return conv->lines[pass] ? "lines" : "our loops";
+    return conv->products[pass] ? "products" : conv->lines[pass] ? "lines" : "our loops";
 }

@@ -1,5 +1,5 @@
-/* The implementations of a convolution's passes on the CPU device: oneDNN, oneDNN with 16-bit tensors
- * converted to float32, lines of pixels, and our own loops. */
+/* The implementations of a convolution's passes on the CPU device: oneDNN's convolutions, and those of
+ * 16-bit tensors converted to float32, its matrix products, lines of pixels, and our own loops. */
 #ifndef KAS_DEVICE_CPU_CPU_CONV_H
 #define KAS_DEVICE_CPU_CPU_CONV_H
 
@@ -33,6 +33,19 @@ kas_status kas_dnnl_pass_run(kas_cpu *cpu, kas_dnnl_pass *pass, const kas_cpu_ca
 kas_status kas_dnnl_pass_hold(kas_cpu *cpu, kas_dnnl_pass *pass, void *w, const void *as);
 bool kas_dnnl_pass_holds(const kas_dnnl_pass *pass, const void *as);
 const char *kas_dnnl_pass_name(const kas_dnnl_pass *pass);
+
+/* A convolution that is a list of matrix products, by oneDNN's matmul (cpu_conv_products.c).
+ * kas_products_pay returns whether a pass is one for which that is faster than a convolution of
+ * oneDNN's, and kas_products_macs the multiply-adds of such a pass, with what else it does in as many
+ * as take as long. */
+typedef struct kas_products kas_products;
+bool kas_products_pay(const kas_conv_desc *desc, kas_conv_pass pass);
+double kas_products_macs(const kas_conv_desc *desc);
+kas_status kas_products_create(kas_cpu *cpu, const kas_conv_desc *desc, kas_conv_pass pass,
+                               kas_products **out);
+void kas_products_free(kas_products *products); /* NULL is allowed */
+kas_status kas_products_run(kas_cpu *cpu, kas_products *products, kas_conv_pass pass,
+                            const kas_cpu_call *call);
 
 /* A 16-bit convolution that oneDNN runs in float32: float32 copies of the tensors. */
 enum { KAS_WIDE_X, KAS_WIDE_W, KAS_WIDE_Y, KAS_WIDE_RESIDUAL, KAS_WIDE_TENSORS };

@@ -13,12 +13,13 @@
 
 #ifdef KAS_HAVE_DNNL
 
-#include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static kas_status fail_dnnl(dnnl_status_t code, const char *statement)
+#include "host/device/cpu/dnnl.h"
+
+kas_status kas_dnnl_fail(dnnl_status_t code, const char *statement)
 {
     if (code == dnnl_unimplemented)
         return kas_fail(KAS_UNSUPPORTED, "oneDNN refuses: %s", statement);
@@ -26,12 +27,6 @@ static kas_status fail_dnnl(dnnl_status_t code, const char *statement)
         return kas_fail(KAS_NO_MEMORY, "oneDNN is out of memory: %s", statement);
     return kas_fail(KAS_DEVICE, "%s: oneDNN status %d", statement, (int)code);
 }
-#define TRY_DNNL(expression)                                                                       \
-    do {                                                                                           \
-        const dnnl_status_t code_ = (expression);                                                  \
-        if (code_ != dnnl_success)                                                                 \
-            return fail_dnnl(code_, #expression);                                                  \
-    } while (0)
 
 /* One tensor: the caller's memory, and the memory on which the primitive works (the same object
  * when the layouts agree). */
@@ -71,7 +66,7 @@ static const int port_arg[3][PORTS] = {{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG
                                        {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST}};
 static const int port_output[3] = {PORT_Y, PORT_X, PORT_W};
 
-static kas_status open_engine(kas_cpu *cpu)
+kas_status kas_dnnl_open(kas_cpu *cpu)
 {
     if (!cpu->engine)
         TRY_DNNL(dnnl_engine_create((dnnl_engine_t *)&cpu->engine, dnnl_cpu, 0));
@@ -179,10 +174,10 @@ static kas_status create_attr(const kas_conv_epilogue *epilogue, const dnnl_memo
     dnnl_primitive_attr_t attr = NULL;
     TRY_DNNL(dnnl_post_ops_create(&ops));
     dnnl_status_t code = dnnl_primitive_attr_create(&attr);
-    kas_status status =
-        code == dnnl_success ? append_all(ops, epilogue, residual) : fail_dnnl(code, "attributes");
+    kas_status status = code == dnnl_success ? append_all(ops, epilogue, residual)
+                                             : kas_dnnl_fail(code, "attributes");
     if (status == KAS_OK && (code = dnnl_primitive_attr_set_post_ops(attr, ops)) != dnnl_success)
-        status = fail_dnnl(code, "post-operations");
+        status = kas_dnnl_fail(code, "post-operations");
     dnnl_post_ops_destroy(ops);
     if (status != KAS_OK && attr)
         dnnl_primitive_attr_destroy(attr);
@@ -278,7 +273,7 @@ static kas_status create_fused_desc(const kas_cpu *cpu, const kas_conv_desc *d,
     const dnnl_status_t code = choose(cpu, d, KAS_CONV_FORWARD, &desc, attr, NULL, out);
     dnnl_primitive_attr_destroy(attr);
     if (code != dnnl_success)
-        return fail_dnnl(code, "convolution with more");
+        return kas_dnnl_fail(code, "convolution with more");
     if (!is_wrong_with(epilogue, *out))
         return KAS_OK;
     dnnl_primitive_desc_destroy(*out);
@@ -304,7 +299,7 @@ static kas_status create_desc(const kas_cpu *cpu, const kas_conv_desc *d, kas_co
                              ? choose(cpu, d, pass, &desc, NULL, NULL, out)
                              : dnnl_primitive_desc_create(&hint, &desc, NULL, cpu->engine, NULL);
     if (code != dnnl_success || pass == KAS_CONV_FORWARD)
-        return code == dnnl_success ? KAS_OK : fail_dnnl(code, "forward convolution");
+        return code == dnnl_success ? KAS_OK : kas_dnnl_fail(code, "forward convolution");
 
     if (pass == KAS_CONV_BACKWARD_DATA)
         code = dnnl_dilated_convolution_backward_data_desc_init(&desc, dnnl_convolution_direct, x,
@@ -315,7 +310,7 @@ static kas_status create_desc(const kas_cpu *cpu, const kas_conv_desc *d, kas_co
     if (code == dnnl_success)
         code = choose(cpu, d, pass, &desc, NULL, hint, out);
     dnnl_primitive_desc_destroy(hint);
-    return code == dnnl_success ? KAS_OK : fail_dnnl(code, "backward convolution");
+    return code == dnnl_success ? KAS_OK : kas_dnnl_fail(code, "backward convolution");
 }
 
 static kas_status connect_port(const kas_cpu *cpu, port *p, const dnnl_memory_desc_t *inner,
@@ -332,7 +327,7 @@ static kas_status connect_port(const kas_cpu *cpu, port *p, const dnnl_memory_de
                                                 output ? &p->user_desc : inner, cpu->engine, NULL));
     const dnnl_status_t code = dnnl_primitive_create(&p->reorder, desc);
     dnnl_primitive_desc_destroy(desc);
-    return code == dnnl_success ? KAS_OK : fail_dnnl(code, "reorder");
+    return code == dnnl_success ? KAS_OK : kas_dnnl_fail(code, "reorder");
 }
 
 /* Connects all ports in the layouts that the primitive has chosen; the residual keeps the
@@ -372,7 +367,7 @@ static kas_status create_primitive(const kas_cpu *cpu, const kas_conv_desc *d, k
     KAS_TRY_GOTO(connect_ports(cpu, number, desc, &want[PORT_RESIDUAL], pass), done);
     const dnnl_status_t code = dnnl_primitive_create(&pass->primitive, desc);
     if (code != dnnl_success)
-        status = fail_dnnl(code, "dnnl_primitive_create");
+        status = kas_dnnl_fail(code, "dnnl_primitive_create");
 done:
     dnnl_primitive_desc_destroy(desc);
     return status;
@@ -421,7 +416,7 @@ static bool has_bf16(void)
 kas_status kas_dnnl_pass_create(kas_cpu *cpu, const kas_conv_desc *desc, kas_conv_pass number,
                                 const kas_conv_epilogue *epilogue, kas_dnnl_pass **out)
 {
-    KAS_TRY(open_engine(cpu));
+    KAS_TRY(kas_dnnl_open(cpu));
     const bool as_they_are = desc->dtype == KAS_F32 || (desc->dtype == KAS_BF16 && has_bf16());
     const way ways[] = {{true, false}, {true, true}, {false, false}, {false, true}};
     const int first = as_they_are ? 0 : 2, last = desc->dtype == KAS_F32 ? 2 : 4;
@@ -482,7 +477,7 @@ static kas_status add_held(const kas_cpu *cpu, kas_dnnl_pass *pass, const void *
         dnnl_memory_create(&h->memory, desc, cpu->engine, DNNL_MEMORY_ALLOCATE);
     if (code != dnnl_success) {
         free(h);
-        return fail_dnnl(code, "memory of weights");
+        return kas_dnnl_fail(code, "memory of weights");
     }
     h->as = as;
     h->next = pass->held;
