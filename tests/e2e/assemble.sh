@@ -49,6 +49,8 @@ expect 0 '"event": "assembled"' "${assemble[@]}" "${kernels[@]}" --strategy bloc
 less "$(value assembled params)" 0.5 || fail "$(value assembled params) of the parameters"
 lines=$(wc -l <"$dir/b/measured.jsonl")
 [ "$lines" = 10 ] || fail "$lines potentials"
+expect 0 'layers replaced' "${assemble[@]}" "${kernels[@]}" --strategy blockswap --params 0.5 --samples 10 -o "$dir/b" --dry-run
+grep -q loss "$dir/out" && fail "BlockSwap has no losses of layers to show"
 fbnet=("${assemble[@]}" "${kernels[@]}" --strategy fbnet --latency 0.8 --epochs 3 --dry-run --json)
 expect 0 '"strategy": "fbnet"' "${fbnet[@]}" -o "$dir/n"
 cp "$dir/out" "$dir/whole"

@@ -11,6 +11,8 @@ grep -Eq '^kernels: 1; comparisons on .*: 5 .* failures: 0$' "$dir/out"
 "$kas" check kernels/involution.json --net resnet20 --input 3x8x8 --device cpu --source cpu --directions 0 >"$dir/own"
 [ "$(grep -c ' ok$' "$dir/own")" = 5 ]
 grep -q ' of the code for CPUs: 5 ' "$dir/own"
+grep -q 'reference against finite differences [0-9]' "$dir/out"
+[ "$(grep -c 'finite differences' "$dir/own")" = 0 ] # nobody has computed them
 [ "$(grep -c ' of the code for CPUs' "$dir/out")" = 0 ]
 "$kas" check --sampled 1 --seed 3 --net resnet20 --input 3x8x8 --device cpu --json >"$dir/json"
 [ "$(grep -c '"kind": *"check"' "$dir/json")" = 5 ]

@@ -52,6 +52,75 @@ expect 6 "so few FLOPs: every kernel needs at least 0.00041 times the convolutio
     bash -c 'ulimit -t 10; exec "$@"' - "$kas" sample --net resnet18 --flops 1e-7 # a bound says so: no million attempts
 expect 2 'unexpected argument "d"' "$kas" dataset info a b d d
 
+# Options that would have no effect are refused before any file is read: the command, and what is said of it.
+while IFS='|' read -r command words; do
+    expect 2 "$words" "$kas" $command
+done <<'END'
+bench children --kernel x|--kernel is an option of the suites
+bench children --dataset x|--dataset is an option of the suite data only
+bench children --device cpu|--device is an option of the suites
+bench children --precision bf16|--precision is an option of the suites
+bench children --passes|--passes is an option of the suite step only
+bench children --times|--times is an option of the suite step only
+bench children --tuned|--tuned is an option of the suite layers only
+bench children --batch 4|--batch is an option of the suites
+bench data --allow fc|--allow is an option of the suites
+bench data sampler --kernel zz|--kernel is an option of the suites
+bench step --seconds 3|--seconds is an option of the suites sampler, children, store only
+bench step --flops 0.3|--flops needs --kernel
+bench step sampler --dry-run|--dry-run is an option of the suite step only
+bench --dry-run|--dry-run is an option of the suite step only
+bench --machine h100|--machine is an option of the suite predicted only
+bench sampler --min-primitives 4|--min-primitives is an option of the suites
+bench predicted --device cpu|--device needs --machine auto or --keep-slower
+bench predicted --keep-slower|--keep-slower needs --kernel
+train --net resnet20 --dataset none.h5 --steps 1|--steps is an option of --schedule steps
+train --net resnet20 --dataset none.h5 --recipe cifar200 --schedule cosine --step-factor 0.2|--step-factor is an option of --schedule steps
+train --net resnet20 --dataset none.h5 --optimiser adamw --momentum 0.5|--momentum is an option of --optimiser nesterov and sgd
+search --dataset none.h5 --beta1 0.5|--beta1 is an option of --optimiser adamw
+search --dataset none.h5 --steps 1|--steps is an option of --schedule steps
+search --dataset none.h5 --optimiser sgd --beta2 0.5|--beta2 is an option of --optimiser adamw
+search --dataset none.h5 --rungs=|--rungs: expected integers
+imitate --net resnet20 --dataset none.h5 --kernel k.json --weights none --ema 0.9|--ema has no effect on an imitation
+imitate --net resnet20 --dataset none.h5 --kernel k.json --weights none --label-smoothing 0.1|--label-smoothing has no effect on an imitation
+show k.json --input 3x8x8|--input needs --net
+show k.json --classes 3|--classes needs --net
+show k.json --targets 3x3|--targets needs --net
+show k.json --flops 1|--flops needs --net
+show k.json --params 1|--params needs --net
+show k.json --keep-slower|--keep-slower needs --net
+show k.json --layer x|--layer needs --net
+show k.json --net resnet20 -b 2|--batch needs --source or --schedule
+show k.json --net resnet20 --inference|--inference needs --source or --schedule
+show k.json --precision bf16|--precision needs --source or --schedule
+check k.json --shapes 1|--shapes needs --sampled
+check k.json --space nas-pte|--space needs --sampled
+check k.json --per-layer no|--per-layer needs --sampled
+check --sampled 1 --per-layer no|--per-layer needs --space nas-pte
+sample --net resnet18 --sequence pte-2 --count 3|--count has no effect with --sequence
+sample --net resnet18 --sequence pte-2 --seed 3|--seed has no effect with --sequence
+sample --net resnet18 --sequence pte-2 --space canvas|--sequence is a kernel of --space nas-pte
+sample --net resnet18 --space canvas --sequence pte-2|--sequence is a kernel of --space nas-pte
+sample --net resnet18 --space nas-pte --sampler rejection|--sampler is an option of --space canvas
+sample --net resnet18 --allow=|--allow: expected words
+sample --net resnet18 --require=|--require: expected words
+sample --net resnet18 --kernels=|--kernels: expected integers
+sample --net resnet18 --dilations=|--dilations: expected integers
+assemble k.json --net resnet20 --dataset none.h5 -o x --latency 1 --samples 3|--samples is an option of --strategy blockswap
+assemble k.json --net resnet20 --dataset none.h5 -o x --flops 1 --strategy blockswap --loss fisher|--loss is an option of --strategy knapsack
+assemble k.json --net resnet20 --dataset none.h5 -o x --latency 1 --strategy fbnet --loss fisher|--loss is an option of --strategy knapsack
+assemble k.json --net resnet20 --dataset none.h5 -o x --latency 1 --best 3|--best chooses among the kernels of a study
+assemble k.json --net resnet20 --dataset none.h5 -o x --latency 1 --loss fisher --images 100|--images has no effect
+doctor --precision bf16|--precision needs --calibrate
+doctor --device cpu|--device needs --calibrate
+doctor -o x|--output needs --calibrate
+score --net resnet20 --scores params --machine cpu|--machine needs --scores latency or --keep-slower
+score --net resnet20 --scores params --space nas-pte|--space needs --sampled
+score --net resnet20 --scores params k.json --agreement|--agreement compares the ranks of kernels; give two or more
+search --dataset none.h5 --space nas-pte --no-training --candidates 4|--candidates has no effect with --no-training
+bench sampler --per-layer no|--per-layer is an option of no suite
+END
+
 # Refused before anything is made or computed.
 expect 0 '' "$kas" dataset make shapes -o s.h5 --train 200 --test 50 --size 8
 expect 1 'is a folder' "$kas" dataset make shapes -o "$dir"

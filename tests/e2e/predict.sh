@@ -70,6 +70,6 @@ expect 3 'unknown network' "$kas" predict --net nonesuch --machine h100
 expect 2 '--batch' "$kas" predict $net --machine h100 --batch 0
 expect 2 '--precision' "$kas" predict $net --machine h100 --precision int8
 expect 2 '--calibrate' "$kas" doctor --calibrate=2
-expect 2 '--output belongs to --calibrate' "$kas" doctor -o "$dir/x.json"
+expect 2 '--output needs --calibrate' "$kas" doctor -o "$dir/x.json"
 expect 1 '/nowhere' "$kas" doctor --calibrate --device cpu -o /nowhere/x.json
 echo "ok: predict on every built-in machine, from files, and bad inputs"

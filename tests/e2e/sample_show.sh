@@ -47,7 +47,7 @@ expect 3 'transformation "blur(2)": expected interchange' "$kas" sample $pte --s
 expect 3 'a group loop, which numbers outputs and inputs alike' "$kas" sample $pte --sequence 'group(2) group(2)'
 expect 0 'G0=4' "$kas" sample $pte --sequence 'group(2) interchange(g,ci) group(2)'
 expect 0 '"transformation": "neural"' "$kas" sample $pte --sequence pte-1 --json
-grep -q 'by step 0, bands_h: a band has weights of its own' "$dir/err" || fail "the dependence is not named"
+grep -q 'the sequence is a neural transformation by step 0, bands_h: a band has weights of its own' "$dir/err" || fail "the dependence is not named"
 expect 0 '"transformation": "program"' "$kas" sample $pte --sequence 'split(2) interchange(co,kw)' --json
 expect 3 'does not fit resnet20' "$kas" sample --net resnet20 --sequence pte-2
 expect 2 'one of canvas, nas-pte' "$kas" sample $pte --space nas

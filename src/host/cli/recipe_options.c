@@ -86,5 +86,11 @@ kas_status kas_cli_recipe_get(const kas_cli_recipe *o, kas_recipe *out)
     KAS_TRY(kas_recipe_load(o->name ? o->name : "search", out, NULL));
     for (int i = 0; i < o->overrides; i++)
         KAS_TRY(kas_field_parse(o->override[i].field, o->override[i].text, out));
+    for (int i = 0; i < o->overrides; i++) {
+        const kas_field *field = o->override[i].field;
+        const char *of = kas_recipe_without_effect(out, field);
+        if (of)
+            return kas_fail(KAS_USAGE, "%s is an option of %s", field->option, of);
+    }
     return kas_recipe_check(out);
 }

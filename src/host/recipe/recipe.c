@@ -1,6 +1,7 @@
 #include "host/recipe/recipe.h"
 
 #include <math.h>
+#include <string.h>
 
 static const char *const optimisers[] = {"nesterov", "sgd", "adamw", NULL};
 static const char *const schedules[] = {"cosine", "steps", "linear", "constant", NULL};
@@ -103,6 +104,40 @@ double kas_recipe_lr(const kas_recipe *r, uint64_t steps_per_epoch, uint64_t ste
     if (t < warmup)
         return r->lr * t / warmup;
     return r->lr * relative_rate(r, (t - warmup) / (steps - warmup), step / steps_per_epoch);
+}
+
+static bool falls_by_steps(const kas_recipe *r)
+{
+    return r->schedule == KAS_STEPS;
+}
+
+static bool is_adamw(const kas_recipe *r)
+{
+    return r->optimiser == KAS_ADAMW;
+}
+
+static bool is_sgd(const kas_recipe *r)
+{
+    return !is_adamw(r);
+}
+
+const char *kas_recipe_without_effect(const kas_recipe *recipe, const kas_field *field)
+{
+    static const struct {
+        const char *key, *of;
+        bool (*has_effect)(const kas_recipe *);
+    } conditions[] = {
+        {"steps", "--schedule steps", falls_by_steps},
+        {"step_factor", "--schedule steps", falls_by_steps},
+        {"momentum", "--optimiser nesterov and sgd", is_sgd},
+        {"beta1", "--optimiser adamw", is_adamw},
+        {"beta2", "--optimiser adamw", is_adamw},
+        {"epsilon", "--optimiser adamw", is_adamw},
+    };
+    for (size_t i = 0; i < sizeof conditions / sizeof *conditions; i++)
+        if (strcmp(conditions[i].key, field->key) == 0 && !conditions[i].has_effect(recipe))
+            return conditions[i].of;
+    return NULL;
 }
 
 static kas_status check_number(const kas_field *f, double value)

@@ -76,6 +76,11 @@ kas_status kas_recipe_read(const char *where, const char *text, size_t size, kas
  * value and what is allowed. */
 kas_status kas_recipe_check(const kas_recipe *recipe);
 
+/* Returns NULL if a field has an effect in this recipe, and else of which option's word it is: that
+ * of "momentum" with AdamW is "--optimiser nesterov and sgd". Files may have such fields; of an
+ * option the user would expect an effect. */
+const char *kas_recipe_without_effect(const kas_recipe *recipe, const kas_field *field);
+
 /* Returns whether images are mixed with each other. */
 static inline bool kas_recipe_mixes(const kas_recipe *recipe)
 {

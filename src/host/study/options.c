@@ -325,13 +325,16 @@ void kas_search_options_command(const kas_search_options *options, const char *d
     given.known = defaults.known;
     given.objective = defaults.objective;
     given.halves = defaults.halves; /* no option */
+    if (given.sample.space == KAS_SPACE_NAS_PTE)
+        given.sample.sampler = defaults.sample.sampler; /* it is Canvas' */
     for (int i = 0; i < FIELDS; i++)
         write_option(&fields[i], &given, &defaults, out);
     for (int i = 0; i < samples; i++)
         if (sample[i].help)
             write_option(&sample[i], &given.sample, &defaults.sample, out);
     for (int i = 0; i < kas_recipe_field_count; i++)
-        write_option(&kas_recipe_fields[i], &given.recipe, &defaults.recipe, out);
+        if (!kas_recipe_without_effect(&given.recipe, &kas_recipe_fields[i]))
+            write_option(&kas_recipe_fields[i], &given.recipe, &defaults.recipe, out);
     out->failed |= init.failed;
     kas_buf_free(&init);
 }
@@ -443,7 +446,9 @@ kas_status kas_search_options_same(const char *study, const kas_search_options *
             given->sample.per_layer != KAS_PER_LAYER_AUTO)
             compare(&sample[i], &stored->sample, &given->sample, &list);
     for (int i = 0; i < kas_recipe_field_count; i++)
-        compare(&kas_recipe_fields[i], &stored->recipe, &given->recipe, &list);
+        if (!kas_recipe_without_effect(&stored->recipe, &kas_recipe_fields[i]) ||
+            !kas_recipe_without_effect(&given->recipe, &kas_recipe_fields[i]))
+            compare(&kas_recipe_fields[i], &stored->recipe, &given->recipe, &list);
     kas_status status = KAS_OK;
     if (list.failed || word.failed)
         status = kas_fail(KAS_NO_MEMORY, "%s: out of memory", study);

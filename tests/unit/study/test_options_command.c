@@ -74,6 +74,31 @@ static void what_is_left_out(void **state)
     expect_said(&o, NULL, NULL);
 }
 
+/* What a recipe's file says without an effect is no option, which the command line would refuse;
+ * and a study with it is the same as one without. */
+static void recipes_without_effect(void **state)
+{
+    (void)state;
+    kas_search_options o = kas_search_options_default(), usual;
+    kas_buf text = {0};
+    o.recipe = kas_recipe_default();
+    o.recipe.optimiser = KAS_ADAMW;
+    usual = o;
+    o.recipe.momentum = 0.5;
+    o.recipe.beta1 = 0.8;
+    o.recipe.steps = (kas_int_list){1, {3}};
+    kas_search_options_command(&o, "d.h5", "s", &text);
+    assert_non_null(strstr(kas_buf_text(&text), "--beta1=0.8"));
+    assert_null(strstr(kas_buf_text(&text), "--momentum"));
+    assert_null(strstr(kas_buf_text(&text), "--steps"));
+    kas_buf_free(&text);
+    assert_int_equal(kas_search_options_same("s", &o, &usual), KAS_USAGE);
+    assert_non_null(strstr(kas_error(), "--beta1"));
+    assert_null(strstr(kas_error(), "--momentum"));
+    usual.recipe.beta1 = 0.8;
+    OK(kas_search_options_same("s", &o, &usual));
+}
+
 /* The command says the objective, on which the default of the latency depends. */
 static void latencies_of_objectives(void **state)
 {
@@ -107,6 +132,7 @@ int main(void)
         cmocka_unit_test(commands_of_studies),
         cmocka_unit_test(what_is_left_out),
         cmocka_unit_test(latencies_of_objectives),
+        cmocka_unit_test(recipes_without_effect),
     };
     return cmocka_run_group_tests_name("commands of studies", tests, NULL, NULL);
 }

@@ -64,6 +64,8 @@ kas_status kas_assemble_seconds(kas_assemble *a, const kas_replacement *replacem
 /* train.c */
 /* Trains the unmodified network unless --init gives its weights, and names them in `trained`. */
 kas_status kas_assemble_baseline(kas_assemble *a);
+/* Returns whether kernels will imitate. */
+bool kas_assemble_imitates(const kas_assemble *a);
 /* Checks, before anything is trained, that there are images enough for the imitations to come. */
 kas_status kas_assemble_check_images(const kas_assemble *a);
 /* Lets the kernels imitate; missed [targets] (NULL is allowed) is NaN where the convolution stays,

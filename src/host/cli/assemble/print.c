@@ -117,16 +117,17 @@ static kas_status choice_table(const kas_assemble *a, const kas_replacement *r, 
 {
     static const kas_column columns[] = {
         {"layer", KAS_LEFT}, {"kernel", KAS_LEFT}, {"latency", KAS_RIGHT}, {"loss", KAS_RIGHT}};
-    kas_table *table = kas_table_create(columns, 4);
+    const bool losses = a->strategy != KAS_ASSEMBLE_BLOCKSWAP; /* that has none of single layers */
+    kas_table *table = kas_table_create(columns, losses ? 4 : 3);
     kas_buf out = {0};
     for (int t = 0; t < a->choices.targets; t++) {
         const kas_option *o = &a->option[t * kas_choices_options(&a->choices) + a->chosen[t]];
         kas_table_cell(table, "%s", a->choices.target[t].name);
         kas_table_cell(table, "%s", kernel_at(a, t) ? kernel_at(a, t) : "convolution");
         kas_table_cell(table, "%+.2f%%", 100 * o->cost / a->unmodified);
-        if (isfinite(o->loss))
+        if (losses && isfinite(o->loss))
             kas_table_cell(table, "%.4f", o->loss);
-        else
+        else if (losses)
             kas_table_cell(table, "-");
     }
     const kas_status status = kas_table_write(table, &out);

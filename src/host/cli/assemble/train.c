@@ -195,13 +195,18 @@ static kas_status imitation_options(const kas_assemble *a, kas_imitate_options *
     return KAS_OK;
 }
 
-kas_status kas_assemble_check_images(const kas_assemble *a)
+bool kas_assemble_imitates(const kas_assemble *a)
 {
     const bool losses = a->strategy == KAS_ASSEMBLE_KNAPSACK && a->loss == KAS_ASSEMBLE_IMITATION;
+    return losses || (a->init && !a->dry_run);
+}
+
+kas_status kas_assemble_check_images(const kas_assemble *a)
+{
     kas_imitate_options options;
     uint32_t *index = NULL;
-    if (!losses && (!a->init || a->dry_run))
-        return KAS_OK; /* nothing imitates */
+    if (!kas_assemble_imitates(a))
+        return KAS_OK;
     kas_status status = imitation_options(a, &options, &index);
     if (status == KAS_OK)
         status = kas_imitate_check(&options);

@@ -8,6 +8,7 @@
 
 #include "host/assemble/blockswap.h"
 #include "host/cli/assemble/assemble.h"
+#include "host/cli/given.h"
 #include "host/cli/interrupt.h"
 #include "host/cli/study_open.h"
 #include "host/core/file/files.h"
@@ -86,6 +87,29 @@ static const kas_cli_value values[] = {
     {KEY_DRY_RUN, KAS_CLI_FLAG(kas_assemble, dry_run)},
     {0}};
 
+static bool takes_study(const kas_assemble *a)
+{
+    for (int i = 0; i < a->froms; i++)
+        if (kas_study_exists(a->from[i]))
+            return true;
+    return false;
+}
+
+/* Refuses what has no effect on the strategy and the kernels. */
+static void check_effects(const kas_assemble *a, struct argp_state *state)
+{
+    if (a->strategy != KAS_ASSEMBLE_BLOCKSWAP)
+        kas_cli_refuse(state, "samples", "is an option of --strategy blockswap");
+    if (a->strategy != KAS_ASSEMBLE_KNAPSACK)
+        kas_cli_refuse(state, "loss", "is an option of --strategy knapsack");
+    if (!kas_assemble_imitates(a))
+        kas_cli_refuse(state, "images",
+                       "has no effect here: kernels imitate for --strategy knapsack with --loss "
+                       "imitation, and with --init before they are trained");
+    if (!takes_study(a))
+        kas_cli_refuse(state, "best", "chooses among the kernels of a study, and none is given");
+}
+
 static void check_options(const kas_assemble *a, struct argp_state *state)
 {
     const bool budget = a->net.budget.max_flops_ratio > 0 || a->net.budget.max_params_ratio > 0;
@@ -97,6 +121,8 @@ static void check_options(const kas_assemble *a, struct argp_state *state)
         argp_error(state, "--params, --flops or --latency is needed");
     else if (a->measure && a->machine_name)
         argp_error(state, "--machine and --measure exclude each other");
+    else
+        check_effects(a, state);
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)

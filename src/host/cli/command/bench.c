@@ -1,7 +1,9 @@
 /* kas-gpu bench: measures how fast this build is on this machine. */
 #include <stdio.h>
+#include <string.h>
 
 #include "host/bench/bench.h"
+#include "host/cli/given.h"
 #include "host/cli/net_options.h"
 #include "host/cli/sampler_options.h"
 
@@ -33,8 +35,9 @@ static const struct argp_option option_list[] = {
     {"seconds", KEY_SECONDS, "S", 0,
      "Time to measure, all repeats: sampler (default 2), children (5), store (3)", 0},
     {"seed", KEY_SEED, "S", 0,
-     "sampler, children, jit, predicted: seed of the first repeat (default 0)", 0},
-    {"batch", 'b', "N", 0, "Images in a step (default: the suite's own)", 0},
+     "sampler, children, known, jit, data, predicted: seed of the first repeat (default 0)", 0},
+    {"batch", 'b', "N", 0,
+     "step, models, layers, jit, data, predicted: images in a step (default: the suite's own)", 0},
     {"kernel", 'k', "KERNEL.json", 0,
      "step: compare with this kernel, or file of layers, in place; layers: this kernel or a folder "
      "of them (default: kernels); predicted: likewise, beside or instead of sampled ones; known: "
@@ -53,29 +56,110 @@ static const struct argp_option option_list[] = {
      "any size",
      0},
     {"dataset", 'd', "F.h5", 0, "data: measure this file (default: files made for it)", 0},
-    {"device", 'D', "D", 0, "auto (default), cpu, cuda, cuda:N", 0},
+    {"device", 'D', "D", 0,
+     "step, models, layers, data; predicted: of --machine auto and --keep-slower. auto (default), "
+     "cpu, cuda, cuda:N",
+     0},
     {0}};
 
-/* Writes the names of suites for a message: "sampler, step". */
-static void list_names(char *out, size_t size)
+/* Which options a suite takes, beside those of every command. */
+#define NET "net input classes "
+#define LAYERS NET "targets flops params "
+#define SAMPLER                                                                                    \
+    "sampler max-width min-weighted max-weighted min-receptive allow forbid require kernels "      \
+    "dilations shifts spatial-weights "
+#define PRIMITIVES "min-primitives max-primitives "
+static const struct {
+    const char *suite, *options;
+} takes[] = {
+    {"sampler", LAYERS SAMPLER "repeats seconds seed"},
+    {"children", LAYERS SAMPLER PRIMITIVES "repeats seconds seed"},
+    {"known", LAYERS "repeats seed kernel"},
+    {"jit", LAYERS "repeats seed batch precision"},
+    {"layers", LAYERS "repeats batch kernel precision device tuned"},
+    {"step", LAYERS "keep-slower repeats batch kernel precision device passes times dry-run"},
+    {"models", NET "repeats batch precision device"},
+    {"data", "repeats seed batch device dataset"},
+    {"store", "seconds"},
+    {"predicted",
+     LAYERS SAMPLER PRIMITIVES "keep-slower repeats seed batch kernel precision device machine"},
+};
+enum { SUITES = sizeof takes / sizeof *takes };
+/* These change what the other suites do, so every suite must take them. */
+static const char of_all[] = "dry-run machine";
+
+static bool is_taken(const char *suite, const char *option)
+{
+    for (int i = 0; i < SUITES; i++)
+        if (strcmp(takes[i].suite, suite) == 0)
+            return kas_cli_names_have(takes[i].options, option);
+    return false;
+}
+
+/* Writes the names of suites for a message: "sampler, step". Of an option they are those that take
+ * it; NULL means all suites. */
+static void list_names(const char *option, char *out, size_t size)
 {
     size_t at = 0;
     out[0] = '\0';
     for (const kas_bench_suite *const *s = kas_bench_suites(); *s && at < size; s++)
-        at += (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", (*s)->name);
+        if (!option || is_taken((*s)->name, option))
+            at += (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", (*s)->name);
 }
 
 static void add_suite(bench_cli *o, const char *name, struct argp_state *state)
 {
     char known[256];
     const kas_bench_suite *suite = kas_bench_find(name);
-    list_names(known, sizeof known);
+    list_names(NULL, known, sizeof known);
     if (!suite)
         argp_error(state, "unknown suite \"%s\"; known are: %s", name, known);
     else if (o->suites == MAX_SUITES)
         argp_error(state, "more than %d suites", MAX_SUITES);
     else
         o->suite[o->suites++] = suite;
+}
+
+/* Returns whether an option has an effect on the suites that are named, or on all of them where none
+ * is. */
+static bool has_effect(const bench_cli *o, const char *option)
+{
+    const int suites = o->suites ? o->suites : SUITES;
+    int take = 0;
+    if (kas_cli_names_have("json quiet threads", option))
+        return true;
+    for (int i = 0; i < suites; i++)
+        take += is_taken(o->suites ? o->suite[i]->name : takes[i].suite, option);
+    return kas_cli_names_have(of_all, option) ? take == suites : take > 0;
+}
+
+static bool only(const bench_cli *o, const char *suite)
+{
+    return o->suites == 1 && strcmp(o->suite[0]->name, suite) == 0;
+}
+
+static void check_options(const bench_cli *o, struct argp_state *state)
+{
+    kas_cli_given given;
+    char known[256];
+    kas_cli_given_read(state, &given);
+    for (int i = 0; i < given.options; i++)
+        if (!has_effect(o, given.option[i])) {
+            list_names(given.option[i], known, sizeof known);
+            argp_error(state, "--%s is an option of %s%s%s", given.option[i],
+                       strchr(known, ',') ? "the suites "
+                       : *known           ? "the suite "
+                                          : "no suite",
+                       known, *known ? " only" : "");
+        }
+    if (o->bench.dry_run && o->bench.kernel)
+        argp_error(state, "--dry-run lists unmodified networks; leave out --kernel");
+    if (!o->bench.kernel)
+        kas_cli_refuse(state, "keep-slower", "needs --kernel");
+    if (!o->bench.kernel && only(o, "step"))
+        kas_cli_refuse(state, "targets flops params", "needs --kernel");
+    if (!o->machine_name && !o->net.keep.machine && only(o, "predicted"))
+        kas_cli_refuse(state, "device", "needs --machine auto or --keep-slower");
 }
 
 static const kas_cli_value values[] = {
@@ -105,6 +189,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         add_suite(o, arg, state);
+        return 0;
+    case ARGP_KEY_END:
+        check_options(o, state);
         return 0;
     default:
         return kas_cli_set(state, option_list, values, key, arg);
@@ -169,7 +256,7 @@ static kas_status run(int argc, char **argv)
 {
     const struct argp_child children[] = {
         {&kas_cli_bench_net_argp, 0, NULL, 0},
-        {kas_cli_sampler_argp(), 0, "Of the suites sampler and children:", 0},
+        {kas_cli_sampler_argp(), 0, "Of the suites sampler, children and predicted:", 0},
         {&kas_cli_common_argp, 0, NULL, 0},
         {0}};
     const struct argp argp = {option_list, parse, "[SUITE...]", doc, children, help_filter, 0};
@@ -180,17 +267,10 @@ static kas_status run(int argc, char **argv)
     if (done)
         return KAS_OK;
     take_net(&o);
-    for (int i = 0; o.bench.dry_run && i < o.suites + (o.suites == 0); i++)
-        if (o.suites == 0 || o.suite[i] != kas_bench_find("step"))
-            return kas_fail(KAS_USAGE, "--dry-run is an option of the suite step only");
     if (o.machine_name) {
-        if (o.suites != 1 || o.suite[0] != kas_bench_find("predicted"))
-            return kas_fail(KAS_USAGE, "--machine is an option of the suite predicted only");
         KAS_TRY(kas_machine_find(o.machine_name, o.bench.device, o.common.threads, &o.machine));
         o.bench.machine = &o.machine;
     }
-    if (o.bench.dry_run && o.bench.kernel)
-        return kas_fail(KAS_USAGE, "--dry-run lists unmodified networks; leave out --kernel");
     kas_bench_sink sink = {.json = o.common.json, .put = put};
     const bool named = o.suites > 0;
     for (const kas_bench_suite *const *s = kas_bench_suites(); !named && *s; s++)

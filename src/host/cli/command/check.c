@@ -7,6 +7,7 @@
 #include "host/check/agree_schedule.h"
 #include "host/cli/check/gpus.h"
 #include "host/cli/check/shapes.h"
+#include "host/cli/given.h"
 #include "host/cli/net_options.h"
 #include "host/core/file/files.h"
 #include "host/core/log.h"
@@ -118,6 +119,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         if (o->files == 0 && o->sampled == 0)
             argp_error(state,
                        "no kernel is given; give kernel files or, for example, --sampled 20");
+        if (!o->sampled)
+            kas_cli_refuse(state, "space per-layer shapes", "needs --sampled");
+        if (o->space != KAS_SPACE_NAS_PTE)
+            kas_cli_refuse(state, "per-layer", "needs --space nas-pte");
         if (o->schedule && (o->files != 1 || o->sampled || o->nvrtc || o->agree.linear_policy))
             argp_error(state, "--schedule is for one kernel file and names its device: leave out "
                               "--sampled, --nvrtc and --source");
@@ -209,7 +214,7 @@ static kas_status tell(checker *c, const char *name, const kas_target *t, const 
     kas_line_number(&line, "forward", a->forward);
     kas_line_number(&line, "dx", a->dx);
     kas_line_number(&line, "dweight", a->dweight);
-    kas_line_number(&line, "differences", a->numeric);
+    kas_line_number(&line, "differences", c->o->agree.directions ? a->numeric : NAN);
     kas_line_int(&line, "draws", a->draws);
     kas_line_number(&line, "rounding", a->rounding);
     kas_line_bool(&line, "nan_lost", a->nan_lost);
@@ -441,18 +446,19 @@ static kas_status summary(const checker *c)
         kas_line_number(&line, "ill_conditioned_rounding", c->ill_rounding);
         kas_line_number(&line, "forward", c->forward);
         kas_line_number(&line, "gradient", c->gradient);
-        kas_line_number(&line, "differences", c->numeric);
+        kas_line_number(&line, "differences", c->o->agree.directions ? c->numeric : NAN);
         kas_line_end(&line);
         return kas_print_buf(&line);
     }
     printf("\nkernels: %lld; comparisons on %s%s: %lld (%lld with inputs drawn again); NVRTC "
            "compilations: %lld; failures: %lld\n"
-           "largest errors: forward %.1e (tolerance %.0e), gradients %.1e (%.0e), reference "
-           "against finite differences %.1e (%.0e)\n",
+           "largest errors: forward %.1e (tolerance %.0e), gradients %.1e (%.0e)",
            c->kernels, kas_device_get_info(c->device)->name, cpu ? " of the code for CPUs" : "",
            c->comparisons, c->redrawn, c->gpus.compiled, c->failures, c->forward,
-           kas_agree_tolerance(dtype, false), c->gradient, kas_agree_tolerance(dtype, true),
-           c->numeric, KAS_AGREE_NUMERIC);
+           kas_agree_tolerance(dtype, false), c->gradient, kas_agree_tolerance(dtype, true));
+    if (c->o->agree.directions)
+        printf(", reference against finite differences %.1e (%.0e)", c->numeric, KAS_AGREE_NUMERIC);
+    printf("\n");
     if (c->ill_kernels)
         printf("ill-conditioned: %lld comparisons (largest error %.1e; float32 rounding alone: "
                "%.1e), undecided: %lld, of %lld kernels\n",

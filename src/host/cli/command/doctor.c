@@ -5,6 +5,7 @@
 
 #include "cuda/report.h"
 #include "host/cli/cli.h"
+#include "host/cli/given.h"
 #include "host/cli/parts.h"
 #include "host/core/buf.h"
 #include "host/core/file/files.h"
@@ -307,8 +308,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         argp_error(state, "unexpected argument \"%s\"", arg);
         return 0;
     case ARGP_KEY_END:
-        if (o->output && !o->calibrate)
-            argp_error(state, "--output belongs to --calibrate");
+        if (!o->calibrate)
+            kas_cli_refuse(state, "device precision output", "needs --calibrate");
         return 0;
     default:
         return kas_cli_set(state, option_list, values, key, arg);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "host/cli/cli.h"
+#include "host/cli/given.h"
 #include "host/cli/interrupt.h"
 #include "host/cli/net_options.h"
 #include "host/cli/progress.h"
@@ -70,6 +71,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (!o->net.name || !o->dataset || !o->kernel || !o->weights)
             argp_error(state, "--net, --dataset, --kernel and --weights are needed");
+        kas_cli_refuse(state, "label-smoothing ema weight-decay decay-all",
+                       "has no effect on an imitation, which has no labels, averages no weights "
+                       "and decays none");
         return 0;
     default:
         return kas_cli_set(state, option_list, values, key, arg);
@@ -85,7 +89,8 @@ static const char doc[] =
     "\vFor each target the share of the convolution's variance is printed that its kernel misses "
     "(0: it gives the same; 1: it gives nothing of it), and then the accuracy of the network with "
     "these kernels, which has not been trained (docs/training.md). The default recipe is "
-    "`imitation`.";
+    "`imitation`. --label-smoothing, --ema, --weight-decay and --decay-all have no effect and are "
+    "refused.";
 
 /* ---- progress -------------------------------------------------------------------------------- */
 

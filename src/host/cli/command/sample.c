@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "host/check/recheck.h"
+#include "host/cli/given.h"
 #include "host/cli/net_options.h"
 #include "host/cli/sample_histograms.h"
 #include "host/cli/sampler_options.h"
@@ -24,6 +25,7 @@ typedef struct sample_options {
     kas_sample_options sample;
     long long count, attempts;
     const char *folder, *sequence, *parents;
+    int space;   /* kas_space, as --space says; -1 = not given */
     bool neural; /* the sequence is a neural transformation */
     bool stats, recheck;
 } sample_options;
@@ -51,14 +53,12 @@ static const struct argp_option option_list[] = {
      "Check all kernels again at the end, with an independent checker", 0},
     {0}};
 
-static const kas_cli_value values[] = {
-    {'s', KAS_CLI_SEED(sample_options, sample.seed)},
-    {'o', KAS_CLI_TEXT(sample_options, folder)},
-    {KEY_PARENTS, KAS_CLI_TEXT(sample_options, parents)},
-    {KEY_STATS, KAS_CLI_FLAG(sample_options, stats)},
-    {KEY_SPACE, KAS_CLI_CHOICE(sample_options, sample.space, kas_space_names)},
-    {KEY_RECHECK, KAS_CLI_FLAG(sample_options, recheck)},
-    {0}};
+static const kas_cli_value values[] = {{'s', KAS_CLI_SEED(sample_options, sample.seed)},
+                                       {'o', KAS_CLI_TEXT(sample_options, folder)},
+                                       {KEY_PARENTS, KAS_CLI_TEXT(sample_options, parents)},
+                                       {KEY_STATS, KAS_CLI_FLAG(sample_options, stats)},
+                                       {KEY_RECHECK, KAS_CLI_FLAG(sample_options, recheck)},
+                                       {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -75,6 +75,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_ATTEMPTS:
         o->attempts = kas_cli_int(state, "--attempts", arg, 1, LLONG_MAX);
         return 0;
+    case KEY_SPACE:
+        o->space = o->sample.space = kas_cli_choice(state, "--space", arg, kas_space_names);
+        return 0;
     case KEY_SEQUENCE:
         o->sample.space = KAS_SPACE_NAS_PTE;
         o->sequence = arg;
@@ -87,6 +90,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             argp_error(state, "no network is given; give one, for example --net resnet18");
         if (o->parents && o->sequence)
             argp_error(state, "--parents and --sequence: give one of them");
+        if (o->sequence && o->space == KAS_SPACE_CANVAS)
+            argp_error(state,
+                       "--sequence is a kernel of --space nas-pte; leave out --space canvas");
+        if (o->sequence)
+            kas_cli_refuse(state, "count seed attempts stats per-layer",
+                           "has no effect with --sequence, which names one kernel; leave out one "
+                           "of them");
         return 0;
     default:
         return kas_cli_set(state, option_list, values, key, arg);
@@ -331,7 +341,8 @@ static kas_status sample_sequence(sample_options *o, const kas_target *targets, 
         return kas_fail_context(KAS_BAD_INPUT, "--sequence");
     o->neural = kas_pte_check_program(&sequence) != KAS_OK;
     kas_info("%s", o->neural ? kas_error()
-                             : "a program transformation: it computes what the convolution does");
+                             : "the sequence is a program transformation: it computes what the "
+                               "convolution does");
     KAS_TRY(kas_kernel_canonicalize(&kernel, &kernel));
     KAS_TRY(kas_kernel_name(&kernel, s.name));
     if (kas_replacement_solve(&kernel, 1, NULL, targets, count, &o->sample.budget,
@@ -407,7 +418,7 @@ static kas_status run(int argc, char **argv)
                                           {0}};
     const struct argp argp = {option_list, parse, "--net NAME", doc, children, 0, 0};
     sample_options o = {
-        .net = kas_cli_net_defaults(), .sample = kas_sample_defaults(), .count = 10};
+        .net = kas_cli_net_defaults(), .sample = kas_sample_defaults(), .space = -1, .count = 10};
     bool done;
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
     if (done)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/cli/given.h"
 #include "host/cli/net_options.h"
 #include "host/core/log.h"
 #include "host/model/pretrained.h"
@@ -54,8 +55,8 @@ static const struct argp_option option_list[] = {
      "kernels agree",
      0},
     {"seed", 's', "S", 0, "Seed of images, weights and sampled kernels (default 0)", 0},
-    {"machine", KEY_MACHINE, "M", 0, "Of the score latency, as in kas-gpu predict (default auto)",
-     0},
+    {"machine", KEY_MACHINE, "M", 0,
+     "Of the score latency and of --keep-slower, as in kas-gpu predict (default auto)", 0},
     {0}};
 
 static const kas_cli_value values[] = {
@@ -71,6 +72,23 @@ static const kas_cli_value values[] = {
     {KEY_MACHINE, KAS_CLI_TEXT(score_options, machine)},
     {0}};
 
+static void check_options(score_options *o, struct argp_state *state)
+{
+    if (!o->net.name)
+        argp_error(state, "no network is given; give one, for example --net resnet20");
+    if (o->dataset && (o->net.h || o->net.classes))
+        argp_error(state, "--input and --classes: the data set has them; leave them out, or leave "
+                          "out --dataset");
+    if (kas_scores_parse(o->scores, o->asked) != KAS_OK)
+        argp_error(state, "%s", kas_error());
+    if (!o->asked[KAS_SCORE_LATENCY] && !o->net.keep.machine)
+        kas_cli_refuse(state, "machine", "needs --scores latency or --keep-slower");
+    if (!o->sampled)
+        kas_cli_refuse(state, "space", "needs --sampled");
+    if (o->paths + o->sampled < 2)
+        kas_cli_refuse(state, "agreement", "compares the ranks of kernels; give two or more");
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     score_options *o = state->input;
@@ -84,11 +102,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         o->paths = state->argc - state->next;
         return 0;
     case ARGP_KEY_END:
-        if (!o->net.name)
-            argp_error(state, "no network is given; give one, for example --net resnet20");
-        if (o->dataset && (o->net.h || o->net.classes))
-            argp_error(state, "--input and --classes: the data set has them; leave them out, or "
-                              "leave out --dataset");
+        check_options(o, state);
         return 0;
     default:
         return kas_cli_set(state, option_list, values, key, arg);
@@ -532,7 +546,6 @@ static kas_status run(int argc, char **argv)
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
     if (done)
         return KAS_OK;
-    KAS_TRY(kas_scores_parse(o.scores, o.asked));
     kas_cli_keep_on_machine(&o.net, o.machine);
     session s = {.o = &o};
     const kas_status status = run_session(&s);

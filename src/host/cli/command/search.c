@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "host/cli/dry_run.h"
+#include "host/cli/given.h"
 #include "host/cli/net_options.h"
 #include "host/cli/recipe_options.h"
 #include "host/cli/sampler_options.h"
@@ -277,6 +278,34 @@ static void set_defaults(search_command *c)
         o->finalists = c->untrained.given ? KAS_UNTRAINED_WANTED : 1;
 }
 
+static bool has_option(const struct argp *argp, const char *name)
+{
+    for (const struct argp_option *o = argp->options; o->name; o++)
+        if (strcmp(o->name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Refuses options that have no effect on a search that trains nothing. */
+static void check_untrained_options(struct argp_state *state)
+{
+    static const char effective[] = "dataset net study seed targets space flops params latency "
+                                    "precision legality finalists device latency-on measure "
+                                    "score-all no-training configurations";
+    kas_cli_given given;
+    kas_cli_given_read(state, &given);
+    for (int i = 0; i < given.options; i++) {
+        const char *name = given.option[i];
+        if (!kas_cli_names_have(effective, name) && !has_option(kas_cli_sampler_argp(), name) &&
+            !has_option(&kas_cli_common_argp, name))
+            argp_error(state,
+                       "--%s has no effect with --no-training, which trains no candidates; "
+                       "--configurations says how many are drawn, and --finalists how many legal "
+                       "ones are wanted",
+                       name);
+    }
+}
+
 /* Of a search that trains nothing. */
 static void check_untrained(const search_command *c, struct argp_state *state)
 {
@@ -289,6 +318,8 @@ static void check_untrained(const search_command *c, struct argp_state *state)
     if (u->given && u->measure && *c->request.search.latency_on)
         argp_error(state, "--measure measures on --device, and --latency-on names another machine; "
                           "give one of them");
+    if (u->given)
+        check_untrained_options(state);
 }
 
 /* Refuses what would have no effect, so that nobody believes that it had one. */
@@ -475,62 +506,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     }
 }
 
-/* ---- a search that trains nothing ------------------------------------------------------------ */
-
-enum { MOST_GROUPS = 8 };
-
-static const struct argp_option *option_of(const struct argp *argp, int key)
-{
-    for (const struct argp_option *o = argp->options; o->name; o++)
-        if (o->key == key)
-            return o;
-    return NULL;
-}
-
-/* Refuses an option that has no effect there, so that nobody believes that it had one. */
-static error_t refuse(int key, char *arg, struct argp_state *state)
-{
-    static const char *const effective[] = {
-        "dataset", "net",        "study",   "seed",      "targets",     "space",
-        "flops",   "params",     "latency", "precision", "legality",    "finalists",
-        "device",  "latency-on", "measure", "score-all", "no-training", "configurations"};
-    const struct argp *root = state->root_argp;
-    const struct argp_option *found = option_of(root, key);
-    (void)arg;
-    if (option_of(kas_cli_sampler_argp(), key) || option_of(&kas_cli_common_argp, key))
-        return 0;
-    for (const struct argp_child *c = root->children; !found && c->argp; c++)
-        found = option_of(c->argp, key);
-    if (!found)
-        return ARGP_ERR_UNKNOWN;
-    for (size_t i = 0; i < sizeof effective / sizeof *effective; i++)
-        if (strcmp(found->name, effective[i]) == 0)
-            return 0;
-    argp_error(state,
-               "--%s has no effect with --no-training, which trains no candidates; "
-               "--configurations says how many are drawn, and --finalists how many legal ones are "
-               "wanted",
-               found->name);
-    return 0;
-}
-
-/* Goes over the command line once more, only to see which options are given. */
-static kas_status check_effective(const struct argp *search, int argc, char **argv)
-{
-    struct argp group[MOST_GROUPS];
-    struct argp_child children[MOST_GROUPS + 1] = {{0}};
-    struct argp root = *search;
-    bool done;
-    root.parser = refuse;
-    root.children = children;
-    for (int i = 0; search->children[i].argp; i++) {
-        group[i] = *search->children[i].argp;
-        group[i].parser = refuse;
-        children[i].argp = &group[i];
-    }
-    return kas_cli_parse(&root, argc, argv, NULL, &done);
-}
-
 static const char doc[] =
     "Search kernels that replace a network's convolutions.\n\n"
     "  kas-gpu search --dataset shapes.h5 --net resnet20 --candidates 12 --epochs 3\n"
@@ -560,7 +535,6 @@ static kas_status run(int argc, char **argv)
         {&kas_search_work_argp, 0, NULL, 0},  {kas_cli_recipe_argp("search"), 0, NULL, 0},
         {kas_cli_sampler_argp(), 0, NULL, 0}, {&kas_cli_common_argp, 0, NULL, 0},
         {&kas_search_lead_argp, 0, NULL, 0},  {0}};
-    _Static_assert(sizeof children / sizeof *children <= MOST_GROUPS + 1, "groups of options");
     const struct argp argp = {option_list, parse, "", doc, children, 0, 0};
     search_command c = {.objective = -1, .request = kas_search_request()};
     bool done;
@@ -571,8 +545,6 @@ static kas_status run(int argc, char **argv)
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &c, &done));
     if (done)
         return KAS_OK;
-    if (c.untrained.given)
-        KAS_TRY(check_effective(&argp, argc, argv));
     KAS_TRY(kas_cli_recipe_get(&c.recipe, &c.request.search.recipe));
     if (!c.known_given)
         c.request.search.known = c.request.search.strategy != KAS_STRATEGY_RANDOM;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/cli/given.h"
 #include "host/cli/net_options.h"
 #include "host/cli/show_layers.h"
 #include "host/ops/ops.h"
@@ -86,8 +87,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (!o->path)
             argp_error(state, "no kernel is given; give one, for example kernels/involution.json");
-        if (o->layer && !o->net.name)
-            argp_error(state, "--layer needs --net");
+        if (!o->net.name)
+            kas_cli_refuse(state, "layer input classes targets flops params keep-slower",
+                           "needs --net");
+        if (!o->source && !o->schedule)
+            kas_cli_refuse(state, "batch inference precision", "needs --source or --schedule");
         if ((o->source || o->schedule) && !o->net.name)
             argp_error(state, "--source and --schedule need --net, for the sizes");
         if (o->dot + (o->source != NULL) + (o->schedule != NULL) + o->common.json > 1)

@@ -344,8 +344,9 @@ static kas_status parse_integer(const kas_field *field, const char *text, int *o
 /* Parses a list of integers; "" is the empty list. */
 static kas_status parse_list(const kas_field *field, const char *text, kas_int_list *out)
 {
+    const char *at = text;
     *out = (kas_int_list){0};
-    for (const char *at = text; *at;) {
+    do {
         char part[16];
         int64_t value;
         const size_t length = strcspn(at, ",");
@@ -357,14 +358,18 @@ static kas_status parse_list(const kas_field *field, const char *text, kas_int_l
                             field->option, text);
         KAS_TRY(add_to_list(field, field->option, (int)value, out));
         at += length + (at[length] == ',');
-    }
+    } while (*at);
     return KAS_OK;
 }
 
-/* Parses words separated by commas; "" means none of them. */
+/* Parses words separated by commas. No word at all is no list: whoever writes --allow "$empty" does
+ * not mean the default. */
 static kas_status parse_words(const kas_field *field, const char *text, uint64_t *out)
 {
     *out = 0;
+    if (!*text)
+        return kas_fail(KAS_BAD_INPUT, "%s: expected words with commas between them, found \"\"",
+                        field->option);
     while (*text) {
         char word[64];
         size_t length = strcspn(text, ",");

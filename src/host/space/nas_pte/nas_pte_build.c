@@ -238,7 +238,8 @@ kas_status kas_pte_check_program(const kas_pte_sequence *sequence)
     for (int s = 0; s < sequence->steps; s++) {
         const kas_pte_kind kind = (kas_pte_kind)sequence->step[s].kind;
         if (kas_pte_lost(kind))
-            return kas_fail(KAS_ILLEGAL, "a neural transformation, by step %d, %s: %s", s,
+            return kas_fail(KAS_ILLEGAL,
+                            "the sequence is a neural transformation by step %d, %s: %s", s,
                             kas_pte_kind_name(kind), kas_pte_lost(kind));
     }
     return KAS_OK;
