@@ -7,7 +7,7 @@
  *     BACKWARD_WEIGHTS    W' = Y'^T X
  *
  * oneDNN's matmul reads them as they lie. Its convolutions reorder W in every call and compute few
- * pixels at a time: they take 1.5 to 2.5 times as long, unless the matrices are small. */
+ * pixels at a time: they take 1.4 to 1.8 times as long, unless the matrices are small. */
 #include "host/device/cpu/cpu_conv.h"
 
 static int pixels_of(const kas_conv_desc *d)
