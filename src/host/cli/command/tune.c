@@ -10,6 +10,7 @@
 #include "host/core/file/files.h"
 #include "host/core/file/target.h"
 #include "host/core/log.h"
+#include "host/core/machine.h"
 #include "host/model/model.h"
 #include "host/report/line.h"
 #include "host/report/table.h"
@@ -270,6 +271,17 @@ static kas_status tune_all(tune_command *o, const session *s, const kas_machine 
                : kas_fail(KAS_FAILURE, "%d of %d kernels were not tuned", failures, last - first);
 }
 
+/* Warns where several threads would wait for cores that others use: such times say nothing. */
+static void warn_if_busy(const kas_device_info *info)
+{
+    double load;
+    if (info->kind == KAS_DEVICE_CPU && info->threads > 1 && getloadavg(&load, 1) == 1 &&
+        load > kas_cores() / 2.0)
+        kas_warn("the machine is busy (load %.1f on %d cores): threads wait for cores there, and "
+                 "schedules are kept that are not faster; use --threads 1, or wait",
+                 load, kas_cores());
+}
+
 static kas_status tune(tune_command *o, session *s)
 {
     kas_machine machine;
@@ -277,6 +289,7 @@ static kas_status tune(tune_command *o, session *s)
     KAS_TRY(open_session(o, s));
     KAS_TRY(find_programs(o, s, &first, &last));
     KAS_TRY(kas_machine_of(kas_device_get_info(s->device), &machine));
+    warn_if_busy(kas_device_get_info(s->device));
     KAS_TRY(kas_cli_are_inputs(o->net.name, (const char *const[]){o->path}, 1));
     if (o->output)
         KAS_TRY(kas_file_check_writable(o->output));
