@@ -1,4 +1,4 @@
-/* The greatest common divisor. That of 0 and n is n. */
+/* The greatest common divisor, and divisors within a limit. gcd(0, n) is n. */
 #ifndef KAS_CORE_GCD_H
 #define KAS_CORE_GCD_H
 
@@ -18,6 +18,15 @@ static inline uint64_t kas_gcd(uint64_t a, uint64_t b)
 static inline int64_t kas_gcd_signed(int64_t a, int64_t b)
 {
     return (int64_t)kas_gcd(a < 0 ? -(uint64_t)a : (uint64_t)a, b < 0 ? -(uint64_t)b : (uint64_t)b);
+}
+
+/* Returns the largest divisor of `size` that is at most `most`; 1 where there is none. */
+static inline int64_t kas_divisor_within(int64_t size, int64_t most)
+{
+    int64_t divisor = size < most ? size : most;
+    while (divisor > 1 && size % divisor)
+        divisor--;
+    return divisor > 1 ? divisor : 1;
 }
 
 #endif

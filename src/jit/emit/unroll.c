@@ -14,6 +14,8 @@
 
 #include <math.h>
 
+#include "host/core/gcd.h"
+
 enum {
     LOADED = 112,
     SLID = 224,  /* where windows slide: loads that are used again need not all be under way */
@@ -67,14 +69,6 @@ static double room(kas_emitter *e, kas_ex body, const int *var, int vars)
     return !e->ir->cpu && c.slid <= SLID ? fmax(taps, turns - inner + 1) : turns - inner + 1;
 }
 
-static long long divisor_below(long long size, double most)
-{
-    long long turns = size;
-    while (turns > 1 && (size % turns || (double)turns > most))
-        turns--;
-    return turns;
-}
-
 static void say_brief(kas_emitter *e, long long size, long long turns)
 {
     if (e->nest->slides && !e->ir->cpu) /* whose neighbours a CPU need not unroll as well */
@@ -101,7 +95,7 @@ void kas_emit_open_loops(kas_emitter *e, kas_ex body, const int *var, int vars, 
     double left = most;
     for (int i = vars - 1; i >= 0; i--) {
         const long long size = e->ir->var_size[var[i]];
-        turns[i] = divisor_below(size, left);
+        turns[i] = kas_divisor_within(size, (int64_t)left);
         left = turns[i] == size ? left / (double)size : 1;
     }
     for (int i = 0; i < vars; i++) {

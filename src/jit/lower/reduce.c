@@ -14,6 +14,7 @@
  * other. */
 #include <string.h>
 
+#include "host/core/gcd.h"
 #include "jit/lower/lower.h"
 
 enum {
@@ -63,14 +64,6 @@ static cut cut_between_loops(const kas_ir *ir, int64_t results, int vars, const 
     return c;
 }
 
-static int64_t divisor_below(int64_t size, int64_t most)
-{
-    int64_t d = most < size ? most : size;
-    while (size % d)
-        d--;
-    return d;
-}
-
 /* Leaves at most `most` turns inside, or a whole loop whose size has no divisor that is small
  * enough. */
 static cut cut_anywhere(const kas_ir *ir, int vars, const int *var, int64_t most)
@@ -81,7 +74,7 @@ static cut cut_anywhere(const kas_ir *ir, int vars, const int *var, int64_t most
         inside *= ir->var_size[var[--at]];
     if (at == 0)
         return (cut){0};
-    const int64_t inner = divisor_below(ir->var_size[var[at - 1]], most / inside);
+    const int64_t inner = kas_divisor_within(ir->var_size[var[at - 1]], most / inside);
     if (inner > 1)
         return (cut){at - 1, inner};
     return (cut){inside > 1 ? at : at - 1, 0};
@@ -203,7 +196,7 @@ int64_t kas_lower_chunk(const kas_lower *l, int64_t results, int64_t length)
 {
     if (l->linear_policy == KAS_LINEAR_CPU || results >= LANES_ENOUGH || length < STAGED_SUM)
         return 0;
-    const int64_t chunk = divisor_below(length, UNROLLED);
+    const int64_t chunk = kas_divisor_within(length, UNROLLED);
     return chunk > 1 ? chunk : 0;
 }
 

@@ -9,6 +9,7 @@
  * neighbours fetch again; so there a value that neighbours share without a window counts, too. */
 #include <stdlib.h>
 
+#include "host/core/gcd.h"
 #include "jit/schedule/nest.h"
 #include "jit/schedule/wide.h"
 
@@ -284,14 +285,6 @@ static void see_sum(void *context, kas_ex e, const kas_ex_node *node)
         s->body = s->body == -1 ? node->a[0] : -2;
 }
 
-static int64_t divisor_within(int64_t size, int64_t most)
-{
-    int64_t d = size < most ? size : most;
-    while (d > 1 && size % d)
-        d--;
-    return d;
-}
-
 /* How the sums of a kernel lie in registers. */
 typedef struct sums {
     double gain; /* multiply-adds for each load */
@@ -310,7 +303,7 @@ static void choose_turns(const kas_ir *ir, const kas_nest *nest, kas_ex run, kas
     for (int i = 0; i < nest->loops; i++) {
         const int var = nest->loop[i];
         const int64_t turns =
-            divisor_within(ir->var_size[var], most < MOST_SUM_TURNS ? most : MOST_SUM_TURNS);
+            kas_divisor_within(ir->var_size[var], most < MOST_SUM_TURNS ? most : MOST_SUM_TURNS);
         const double gain = (double)(lanes * turns) / (double)(vectors + turns);
         if (var == nest->lane || turns < 2 || gain < best->gain ||
             kas_ix_has_var(ir, kas_ex_get(ir, run)->ix, var) ||

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/leaderboard/leaderboard.h"
 #include "host/leaderboard/judge.h"
 #include "host/leaderboard/objective.h"
 #include "host/leaderboard/publish.h"
@@ -16,10 +17,7 @@ enum { STOCK = 8 };
 
 static const kas_work *find(const kas_supervisor *s, kas_work_kind kind)
 {
-    for (int i = 0; i < s->count; i++)
-        if (s->list[i].kind == kind)
-            return &s->list[i];
-    return NULL;
+    return kas_work_find(s->list, s->count, kind);
 }
 
 static kas_status claim(kas_supervisor *s, kas_work_kind kind, int64_t limit, kas_work *out,

@@ -3,15 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/leaderboard/leaderboard.h"
 #include "host/search/supervisor/supervisor_state.h"
 #include "host/search/worker/worker.h"
 
 static double baseline_latency(const kas_supervisor *s)
 {
-    for (int i = 0; i < s->count; i++)
-        if (s->list[i].kind == KAS_WORK_BASELINE)
-            return s->list[i].measured.latency;
-    return NAN;
+    const kas_work *baseline = kas_work_find(s->list, s->count, KAS_WORK_BASELINE);
+    return baseline ? baseline->measured.latency : NAN;
 }
 
 /* Replaces what was timed by what is known of the item. */
