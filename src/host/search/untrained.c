@@ -283,9 +283,9 @@ static void forget_rest(session *s)
 {
     for (int i = 0; i < s->u->count; i++) {
         kas_configuration *c = &s->u->configuration[i];
-        const bool scored =
-            c->state == KAS_CONFIGURATION_LEGAL || c->state == KAS_CONFIGURATION_REJECTED ||
-            (c->state == KAS_CONFIGURATION_BROKEN && isfinite(c->predicted));
+        const bool scored = c->state == KAS_CONFIGURATION_LEGAL ||
+                            c->state == KAS_CONFIGURATION_REJECTED ||
+                            (c->state == KAS_CONFIGURATION_BROKEN && isfinite(c->predicted));
         if (scored && is_enough(s, i)) {
             c->state = KAS_CONFIGURATION_UNSCORED;
             c->potential = NAN;
