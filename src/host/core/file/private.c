@@ -162,6 +162,7 @@ kas_status kas_cache_dir(char out[4096])
     const kas_status status = make_cache_dir(out, named && *named);
     return status == KAS_OK
                ? KAS_OK
-               : kas_fail_context(status, "the cache of compiled kernels (KAS_CACHE_DIR %s)",
-                                  named && *named ? "names it" : "names another folder");
+               : kas_fail_context(status, "the cache of compiled kernels (%s)",
+                                  named && *named ? "KAS_CACHE_DIR"
+                                                  : "set KAS_CACHE_DIR for another folder");
 }
