@@ -24,6 +24,10 @@ for command in $commands; do
     [ -s out ] && fail "$command wrote a usage error to stdout"
 done
 expect 2 'unknown command' "$kas" nonesuch
+expect 0 'Usage: kas-gpu search' "$kas" help search
+expect 2 'unknown command "nonesuch"' "$kas" help nonesuch
+expect 2 'option of `kas-gpu store start`' "$kas" store stop none --listen 127.0.0.1
+expect 3 '"format": expected "kas-gpu kernel", found "kas-gpu recipe"' "$kas" show "$repo/recipes/search.json" --net resnet20
 expect 2 '--count: expected an integer' "$kas" sample --count 0 # and not also that --net is missing
 [ "$(wc -l <err)" = 2 ] || fail "one usage error at a time"
 expect 2 '--seed: expected an integer in [0, 18446744073709551615], found "18446744073709551616"' \
@@ -134,7 +138,9 @@ expect 3 'validation share' "$kas" "${search[@]}" --validation 0.001
 [ "$(grep -o 's\.h5' err | wc -l)" = 1 ] || fail "the data set is not named once: $(cat err)"
 expect 3 "at least 1 times the convolutions' FLOPs, and 0.5 times are allowed" "$kas" \
     show "$repo/kernels/conv.json" --net resnet20 --flops 0.5
+expect 4 'not the URL of a store' "$kas" "${search[@]}" --store foo
 [ -e 'my study' ] && fail "a refused command made a study"
+expect 3 'a binary file' "$kas" show s.h5 --net resnet20
 
 # A study with one finished candidate: what a user is told to paste works as it stands.
 expect 0 "to export it: kas-gpu export 'my study' -o 'my study/export' --verify" "$kas" "${search[@]}" --batch 10
@@ -142,6 +148,15 @@ eval "$(sed -n 's/^to export it: \(.*\) --verify/\1/p' out)" >/dev/null || fail 
 [ -f 'my study/export/kernel.json' ] || fail "nothing was exported"
 expect 0 'latency: forward pass of 32 images' "$kas" best 'my study'
 expect 2 "\`kas-gpu resume 'my study'\`" "$kas" "${search[@]}" --batch 50
+expect 4 'give the folder of the study' "$kas" best 'my study/study.db'
+expect 2 'no database is named; give --store' env -u KAS_STORE "$kas" store import 'my study'
+
+# A dry run refuses what the search would refuse, and makes nothing.
+expect 0 'the search would go on with it' "$kas" "${search[@]}" --batch 10 --dry-run
+expect 2 '--batch (the study has 10, this command 50)' "$kas" "${search[@]}" --batch 50 --dry-run
+expect 1 'is not a folder' "$kas" "${search[@]}" --study s.h5 --dry-run
+expect 4 'not the URL of a store' "$kas" "${search[@]}" --study other --store foo --dry-run
+[ -e other ] && fail "a dry run made a folder"
 
 # A command that is stopped says how to go on, and that works.
 args=(train --dataset s.h5 --net resnet20 --checkpoint "it's.ckpt" --epochs)

@@ -20,10 +20,10 @@ trained=$(loss)
 awk -v a="$trained" -v b="$random" 'BEGIN { exit !(a < b - 0.1) }' ||
     fail "the first epoch's loss is $trained with weights, $random without"
 expect 0 '36 weights of kernels begin at random' "${train[@]}" --init "$dir/theirs" --kernel kernels/depthwise_separable.json
-expect 3 'fc.weight" has shape [10, 64]; expected [4, 64]; --init-partial' "${train[@]}" --init "$dir/ten"
+expect 3 'fc.weight" has shape [10, 64]; expected [4, 64]; give weights of this network, or leave the tensor out with --init-partial' "${train[@]}" --init "$dir/ten"
 expect 0 'left out: fc.weight (has shape [10, 64]; expected [4, 64]), fc.bias' "${train[@]}" --init "$dir/ten" --init-partial
 expect 2 '--init-partial needs --init' "${train[@]}" --init-partial
-expect 3 'fc.weight" has shape [10, 64]; expected [4, 64]; --init-partial' "${train[@]}" --init "$dir/ten" --dry-run
+expect 3 'fc.weight" has shape [10, 64]; expected [4, 64]; give weights of this network, or leave the tensor out with --init-partial' "${train[@]}" --init "$dir/ten" --dry-run
 expect 0 '"event":"plan"' "${train[@]}" --init "$dir/theirs" --kernel kernels/depthwise_separable.json --dry-run
 
 # A study keeps its own copy, by content.

@@ -18,7 +18,7 @@ expect 0 "$kernel" "$kas" predict $kernel $net --machine cpu --keep-slower -o "$
 [ "$(grep -c null "$dir/layers.json")" = 12 ] || fail "12 layers are not kept in the file"
 expect 0 'trained after 1 epoch' "$kas" train $run --kernel "$dir/layers.json" --weights "$dir/w2.safetensors"
 cmp "$dir/w.safetensors" "$dir/w2.safetensors" || fail "the file of layers gives another network"
-expect 0 'going on after 1 epochs' "$kas" train $run --kernel "$dir/layers.json" --checkpoint "$dir/c"
+expect 0 'going on after 1 epoch and' "$kas" train $run --kernel "$dir/layers.json" --checkpoint "$dir/c"
 
 # A checkpoint of another decision is refused.
 sed 's/"layer3.0.conv2": 0/"layer3.0.conv2": null/' "$dir/layers.json" >"$dir/fewer.json"

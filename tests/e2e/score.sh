@@ -36,7 +36,12 @@ expect 0 '"synflow": ' "$kas" score --net resnet20 --input 3x8x8 --scores synflo
 expect 2 'the score naswot needs images: give --dataset' "$kas" score --net resnet20 --scores naswot
 expect 2 'there is no score "fishers"; there are fisher, ' "${score[@]}" --scores fishers
 expect 2 '--batch: expected an integer in [8, 1024]' "${score[@]}" --batch 7
-expect 3 '--batch 64 (8 at least): '"$dir/s.h5"': train/images: 120 images are too few for 2 minibatches of 64' "${score[@]}" --batch 64
+expect 0 'fisher' "${score[@]}" --batch 64 # one minibatch
+expect 3 '--batch 64: '"$dir/s.h5"': train/images: 120 images are too few for 2 minibatches of 64; give --batch 60 or less, or a data' \
+    "${score[@]}" --batch 64 --agreement
+expect 3 'too few for 1 minibatch of 121; give --batch 120 or less' "${score[@]}" --batch 121
+expect 0 ' us' "$kas" score --net resnet20 --input 3x8x8 --scores latency,params --machine h100 # a unit
+! grep -q 'e+05' out || fail "parameters are no whole number"
 expect 3 'kernels/nas_pte_2.json' "${score[@]}" kernels/nas_pte_2.json
 expect 0 'params' "${score[@]}" --batch 64 --scores params,synflow # which look at no images
 expect 2 '--input and --classes: the data set has them' "${score[@]}" --input 3x16x16
@@ -66,7 +71,7 @@ END
     "$kas" dataset import idx "$dir/$kind" -o "$dir/$kind.h5" --quiet
 done
 expect 3 'of the training set is constant' "$kas" score --net resnet20 --dataset "$dir/constant.h5" kernels/conv.json
-expect 3 'all 8 images of the minibatch are of class 0' "$kas" score --net resnet20 --dataset "$dir/class.h5" --batch 8 kernels/conv.json
+expect 3 'all 8 images of the minibatch are of class 0' "$kas" score --net resnet20 --dataset "$dir/class.h5" --batch 8 --agreement kernels/conv.json
 
 # A kernel that overflows has no score that looks at the network, and no rank; the other one has.
 /usr/bin/python3 - "$dir/over.json" <<'END'

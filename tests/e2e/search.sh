@@ -35,7 +35,7 @@ k=$("$kas" best "$dir/a" --json | sed -n "s/.*\"kind\": \"candidate\", \"index\"
 expect 0 '' "$kas" export "$dir/a" --candidate "$k" -o "$dir/exported"
 grep -q 'the weights of its training in the search' "$dir/exported/README.md" || fail "a candidate is exported without its weights"
 expect 0 'study is complete' "$kas" status "$dir/a"
-expect 0 "study: $dir/a (exists; a dry run does not compare its options)" "${search[@]}" --study "$dir/a" --dry-run
+expect 0 "study: $dir/a (exists; the search would go on with it)" "${search[@]}" --study "$dir/a" --dry-run
 expect 0 '"done": true' "$kas" status "$dir/a" --json
 expect 0 'unmodified network' "$kas" best "$dir/a"
 expect 0 'candidate' "$kas" log "$dir/a"

@@ -119,7 +119,7 @@ expect 0 '' "$kas" store export "$study"
 results "$study" | diff "$dir/results" - || fail "export changed the leaderboard"
 expect 0 '' "$kas" store import "$study" --store "$store"
 results "$study" | diff "$dir/results" - || fail "import changed the leaderboard"
-fails 'the study has moved into a database' sh -c "cp '$study/study.db.moved' '$dir/elsewhere/study/study.db' && '$kas' status '$dir/elsewhere/study'"
+fails 'the study has moved into a database' sh -c "mkdir '$dir/elsewhere/study' && cp '$study/study.db.moved' '$dir/elsewhere/study/study.db' && '$kas' status '$dir/elsewhere/study'"
 expect 0 '' "${search[@]}" --study "$study" # goes on where it is, without --store
 
 # ---- a server that goes away, and does not come back: what is running is saved
@@ -143,8 +143,16 @@ url=$(cat "$kept/url")
 pkill -9 -f "store start $kept " || fail "no keeper"
 expect 0 'runs on' "$kas" store start "$kept" --listen 127.0.0.1
 [ "$url" = "$(cat "$kept/url")" ] || fail "another url of a server that went on"
+expect 0 'runs on' "$kas" store start "$kept"
+expect 4 'runs already, and without --listen 127.0.0.2' "$kas" store start "$kept" --listen 127.0.0.2
 expect 0 'runs' "$kas" store status "$kept"
 expect 0 '' "$kas" store stop "$kept"
 expect 2 'that of --listen' "$kas" store start "$kept" --port 5000
+
+# A benchmark that is killed stops its server and removes its folder.
+TMPDIR=${server%/pg} "$kas" bench store --seconds 0.1 >/dev/null 2>&1 & pid=$!
+await "the benchmark's server" sh -c "ls ${server%/pg}/kas-bench-store-*/pg/data/postmaster.pid 2>/dev/null"
+kill -9 $pid
+await "the benchmark's folder goes" sh -c "! ls -d ${server%/pg}/kas-bench-store-* 2>/dev/null"
 
 echo "ok: wrong use, moves, and a server that goes away"

@@ -48,7 +48,7 @@ expect 0 'the study has ended' "${worker[@]}"
 expect 4 'begun with other data' "${worker[@]}" --dataset "$dir/2.h5"
 expect 3 'No such file' "${worker[@]}" --dataset "$dir/3.h5"
 expect 4 'no such study' "${worker[@]}" --study second
-expect 4 'give its folder as --study' "$kas" worker
+expect 2 'give its folder as --study' "$kas" worker
 sed 's|kas:[0-9a-f]*@|kas:wrong@|' "$server/url" >"$dir/wrong"
 expect 4 'password authentication failed' "$kas" worker --store "@$dir/wrong" --study first
 echo 'postgresql://kas:x@127.0.0.1:1/postgres' >"$dir/nowhere"

@@ -7,10 +7,12 @@
  * beside it: one process cannot end more items, several have the disk flushed for all of them. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,6 +42,8 @@ typedef struct subject {
     kas_device_info info;
     kas_store_place place; /* of the server; url "" = a file */
     char folder[64];
+    pid_t cleaner;  /* 0 = none yet */
+    int alive;      /* end of a pipe that all processes but the cleaner hold */
     double flushes; /* a second */
     double seconds;
     int studies;
@@ -102,6 +106,7 @@ static void live(const subject *s, int gate, int ready, done *out)
 {
     kas_store *store = NULL;
     char byte;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a stopped suite measures no further */
     out->failed = open_study(s, &store) != KAS_OK;
     out->failed |= write(ready, "", 1) != 1;
     close(ready); /* so that the parent's read ends when one of us could not write */
@@ -118,14 +123,15 @@ static kas_status run_processes(const subject *s, int count)
 {
     int gate[2], ready[2];
     char byte;
+    pid_t pid[MOST_PROCESSES];
     bool failed = false;
     memset(s->done, 0, MOST_PROCESSES * sizeof *s->done);
     KAS_CHECK_LIBC(pipe(gate) == 0 && pipe(ready) == 0, KAS_FAILURE);
     fflush(NULL);
     for (int i = 0; i < count; i++) {
-        const pid_t pid = fork();
-        failed |= pid < 0;
-        if (pid == 0) {
+        pid[i] = fork();
+        failed |= pid[i] < 0;
+        if (pid[i] == 0) {
             close(gate[1]);
             live(s, gate[0], ready[1], &s->done[i]);
             _exit(0);
@@ -136,11 +142,12 @@ static kas_status run_processes(const subject *s, int count)
         failed |= read(ready[0], &byte, 1) != 1;
     close(gate[0]);
     close(gate[1]);
-    while (wait(NULL) > 0 || errno == EINTR)
-        ;
     close(ready[0]);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
+        while (pid[i] > 0 && waitpid(pid[i], NULL, 0) < 0 && errno == EINTR)
+            ;
         failed |= s->done[i].failed;
+    }
     return failed ? kas_fail(KAS_FAILURE, "store: a process of %d failed", count) : KAS_OK;
 }
 
@@ -231,14 +238,61 @@ static kas_status run_all(subject *s, const kas_bench_sink *sink)
         return KAS_OK;
     }
     KAS_TRY(start_server(s));
-    kas_status status = KAS_OK;
-    for (int i = 0; i < CASES && status == KAS_OK; i++)
-        status = measure(s, processes[i], sink);
+    for (int i = 0; i < CASES; i++)
+        KAS_TRY(measure(s, processes[i], sink));
+    return KAS_OK;
+}
+
+/* ---- what the suite leaves behind -------------------------------------------------------------- */
+
+static kas_status clear(const subject *s)
+{
+    kas_server server;
     char path[80];
     snprintf(path, sizeof path, "%s/pg", s->folder);
-    const kas_status stopped = kas_server_stop(path);
-    return status == KAS_OK ? stopped : status;
+    if (kas_file_exists(path)) {
+        KAS_TRY(kas_server_find(path, &server));
+        if (server.running)
+            KAS_TRY(kas_server_stop(path));
+    }
+    return kas_remove_tree(s->folder);
 }
+
+/* Starts a process that stops the server and removes the folder when all others of the suite have
+ * ended, however they ended: a signal ends them at once. It is in a session of its own, which
+ * Ctrl-C does not reach. The others hold the end of a pipe, whose closing it awaits. */
+static kas_status start_cleaner(subject *s)
+{
+    int alive[2];
+    char byte;
+    KAS_CHECK_LIBC(pipe2(alive, O_CLOEXEC) == 0, KAS_FAILURE);
+    fflush(NULL);
+    s->cleaner = fork();
+    KAS_CHECK_LIBC(s->cleaner >= 0, KAS_FAILURE);
+    if (s->cleaner == 0) {
+        setsid();
+        close(alive[1]);
+        while (read(alive[0], &byte, 1) < 0 && errno == EINTR)
+            ;
+        const bool cleared = clear(s) == KAS_OK;
+        if (!cleared)
+            kas_warn("%s", kas_error());
+        _exit(!cleared);
+    }
+    close(alive[0]);
+    s->alive = alive[1];
+    return KAS_OK;
+}
+
+static kas_status await_cleaner(const subject *s)
+{
+    int status;
+    close(s->alive);
+    KAS_CHECK_LIBC(waitpid(s->cleaner, &status, 0) == s->cleaner, KAS_FAILURE);
+    return status == 0 ? KAS_OK : kas_fail(KAS_FAILURE, "%s: could not be removed", s->folder);
+}
+
+/* ---- the suite --------------------------------------------------------------------------------- */
 
 static kas_status open_subject(subject *s)
 {
@@ -258,7 +312,7 @@ static kas_status open_subject(subject *s)
              temporary && *temporary ? temporary : "/tmp");
     /* PostgreSQL may run as another user, who must reach its folder. */
     KAS_CHECK_LIBC(mkdtemp(s->folder) && chmod(s->folder, 0755) == 0, KAS_FAILURE);
-    return KAS_OK;
+    return start_cleaner(s);
 }
 
 static kas_status run_suite(const kas_bench_options *o, const kas_bench_sink *sink)
@@ -270,10 +324,9 @@ static kas_status run_suite(const kas_bench_options *o, const kas_bench_sink *si
     if (status == KAS_OK)
         status = kas_bench_table_put(
             s.table, "store: changes (claims and ends of items), all processes together", sink);
-    if (*s.folder && kas_remove_tree(s.folder) != KAS_OK)
-        kas_warn("%s", kas_error());
     kas_table_free(s.table);
-    return status;
+    const kas_status cleared = s.cleaner > 0 ? await_cleaner(&s) : KAS_OK;
+    return status == KAS_OK ? cleared : status;
 }
 
 static double seconds(const kas_bench_options *o)

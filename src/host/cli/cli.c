@@ -170,14 +170,33 @@ static int finish(kas_status status)
     return kas_exit_code(status == KAS_OK ? printed : status);
 }
 
+/* Runs the command that argv[0] names. */
+static int run_command(int argc, char **argv)
+{
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(argv[0], commands[i]->name) == 0) {
+            char name[64];
+            snprintf(name, sizeof name, "kas-gpu %s", argv[0]);
+            argv[0] = name;
+            return finish(commands[i]->run(argc, argv));
+        }
+    fprintf(stderr, "kas-gpu: error: unknown command \"%s\"; kas-gpu --help lists the commands\n",
+            argv[0]);
+    return KAS_USAGE;
+}
+
 int kas_cli_main(int argc, char **argv)
 {
     if (argc < 2) {
         print_help(stderr);
         return KAS_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-        strcmp(argv[1], "help") == 0) {
+    const bool help = strcmp(argv[1], "help") == 0;
+    if (help && argc > 2) {
+        char *of[] = {argv[2], (char[]){"--help"}, NULL};
+        return run_command(2, of);
+    }
+    if (help || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         print_help(stdout);
         return finish(KAS_OK);
     }
@@ -185,14 +204,5 @@ int kas_cli_main(int argc, char **argv)
         kas_print_version();
         return finish(KAS_OK);
     }
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        if (strcmp(argv[1], commands[i]->name) == 0) {
-            char name[64];
-            snprintf(name, sizeof name, "kas-gpu %s", argv[1]);
-            argv[1] = name;
-            return finish(commands[i]->run(argc - 1, argv + 1));
-        }
-    fprintf(stderr, "kas-gpu: error: unknown command \"%s\"; kas-gpu --help lists the commands\n",
-            argv[1]);
-    return KAS_USAGE;
+    return run_command(argc - 1, argv + 1);
 }

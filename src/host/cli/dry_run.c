@@ -153,8 +153,7 @@ static void print_plan(const kas_session *s, size_t memory)
         printf("trainings at once in a worker: %d\n", s->pack);
     printf("memory of a worker with the unmodified network: %s\nstudy: %s (%s)\n",
            kas_human_bytes((double)memory, text), s->study,
-           kas_study_exists(s->study) ? "exists; a dry run does not compare its options"
-                                      : "not created");
+           kas_study_exists(s->study) ? "exists; the search would go on with it" : "not created");
 }
 
 kas_status kas_dry_run(kas_session *session, const kas_cli_common *common)

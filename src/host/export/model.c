@@ -185,18 +185,29 @@ static kas_status read_stored(stored *s)
     return status;
 }
 
-/* Finds a candidate by its number, or the one that leads. */
-static kas_status find_candidate(const stored *s, int candidate, const kas_work **out)
+static kas_status find_leader(const stored *s, const kas_work **out)
 {
-    *out = candidate < 0 ? kas_objective_leader(&s->options, s->work, s->count) : NULL;
-    for (int i = 0; i < s->count && candidate >= 0; i++)
-        if (s->work[i].kind == KAS_WORK_CANDIDATE && s->work[i].index == candidate)
+    *out = kas_objective_leader(&s->options, s->work, s->count);
+    return *out && (*out)->kernel
+               ? KAS_OK
+               : kas_fail(KAS_NOTHING_VALID, "%s: no candidate has finished", s->folder);
+}
+
+/* Finds a candidate by its number, or by the unique beginning of its kernel's name. */
+static kas_status find_candidate(const stored *s, const char *candidate, const kas_work **out)
+{
+    int found = 0;
+    for (int i = 0; i < s->count; i++)
+        if (kas_study_is_candidate(&s->work[i], candidate) && s->work[i].kernel) {
             *out = &s->work[i];
-    if (*out && (*out)->kernel)
-        return KAS_OK;
-    return candidate < 0
-               ? kas_fail(KAS_NOTHING_VALID, "%s: no candidate has finished", s->folder)
-               : kas_fail(KAS_BAD_INPUT, "%s: there is no candidate %d", s->folder, candidate);
+            found++;
+        }
+    return found == 1
+               ? KAS_OK
+               : kas_fail(KAS_BAD_INPUT,
+                          "%s: %s candidate \"%s\"; give the number of one, or its kernel's name, "
+                          "as `kas-gpu log %s` lists them",
+                          s->folder, found ? "more than one" : "no", candidate, s->folder);
 }
 
 /* Says why the candidate that leads is no answer. */
@@ -266,14 +277,14 @@ static kas_status set_candidate(const stored *s, const kas_work *work, kas_expor
     return build(&setting, out);
 }
 
-static kas_status from_store(const char *study, int candidate, kas_export_model *out)
+static kas_status from_store(const char *study, const char *candidate, kas_export_model *out)
 {
     stored s = {.folder = study};
     const kas_work *found = NULL;
     kas_status status = read_stored(&s);
     if (status == KAS_OK)
-        status = find_candidate(&s, candidate, &found);
-    if (status == KAS_OK && candidate < 0)
+        status = candidate ? find_candidate(&s, candidate, &found) : find_leader(&s, &found);
+    if (status == KAS_OK && !candidate)
         set_note(&s, found, out);
     if (status == KAS_OK)
         status = set_candidate(&s, found, out);
@@ -282,12 +293,13 @@ static kas_status from_store(const char *study, int candidate, kas_export_model 
     return status;
 }
 
-kas_status kas_export_model_from_study(const char *study, int candidate, kas_export_model *out)
+kas_status kas_export_model_from_study(const char *study, const char *candidate,
+                                       kas_export_model *out)
 {
     char path[KAS_STUDY_PATH];
     *out = (kas_export_model){0};
     KAS_TRY(kas_study_path(study, "best/model.json", path));
-    if (candidate < 0 && kas_file_exists(path))
+    if (!candidate && kas_file_exists(path))
         return from_winner(study, path, out);
     return from_store(study, candidate, out);
 }

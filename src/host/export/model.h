@@ -33,12 +33,13 @@ typedef struct kas_export_model {
  * after a failure. */
 kas_status kas_export_model_from_file(const char *path, const kas_export_setting *setting,
                                       kas_export_model *out);
-/* Loads a candidate of a study. With `candidate` < 0 that is the winner with its weights of
+/* Loads a candidate of a study. With `candidate` NULL that is the winner with its weights of
  * the final training or, where there is none, the candidate that leads; `note` then says why it is
  * no answer. Candidates on the
  * frontier have the weights of their training in the search, as far as the study keeps them;
  * others have none. */
-kas_status kas_export_model_from_study(const char *study, int candidate, kas_export_model *out);
+kas_status kas_export_model_from_study(const char *study, const char *candidate,
+                                       kas_export_model *out);
 void kas_export_model_free(kas_export_model *model);
 
 #endif

@@ -201,7 +201,8 @@ static kas_status put_answer(const kas_search_options *options, const kas_work *
         kas_buf_printf(out, " (%s)", answer->origin);
     if (end.within)
         kas_buf_printf(out,
-                       ", the fastest that loses less than %g %s against the unmodified network\n",
+                       ", the fastest that loses less than %g %s against the unmodified network, "
+                       "the standard error included, on both halves of the validation images\n",
                        options->max_loss, points);
     else if (options->objective == KAS_OBJECTIVE_FRONTIER)
         kas_buf_printf(out,

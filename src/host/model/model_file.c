@@ -61,7 +61,7 @@ static void tell(const kas_model *m, const char *path, const kas_pretrained *mat
         kas_warn("%s: some tensors are left out: %s", path, kas_buf_text(&match->list));
 }
 
-kas_status kas_model_load(kas_model *m, const char *path, bool partial)
+static kas_status load(kas_model *m, const char *path, bool partial, bool tells)
 {
     kas_safetensors file;
     kas_pretrained match = {0};
@@ -73,9 +73,20 @@ kas_status kas_model_load(kas_model *m, const char *path, bool partial)
         if (match.tensor[i])
             KAS_TRY_GOTO(set_param(m, i, match.tensor[i]), out);
     KAS_TRY_GOTO(kas_model_refold(m, -1), out);
-    tell(m, path, &match);
+    if (tells)
+        tell(m, path, &match);
 out:
     kas_pretrained_free(&match);
     kas_safetensors_free(&file);
     return status;
+}
+
+kas_status kas_model_load(kas_model *m, const char *path, bool partial)
+{
+    return load(m, path, partial, false);
+}
+
+kas_status kas_model_load_and_tell(kas_model *m, const char *path, bool partial)
+{
+    return load(m, path, partial, true);
 }

@@ -37,7 +37,8 @@ static kas_status misfit(const matching *m, const char *name, kas_buf *why)
     if (!m->partial)
         status =
             kas_fail(KAS_BAD_INPUT,
-                     "%s: tensor \"%.100s\" %s; --init-partial of train and search leaves it out",
+                     "%s: tensor \"%.100s\" %s; give weights of this network, or leave the tensor "
+                     "out with --init-partial where the command has it (train, search)",
                      m->path, name, kas_buf_text(why));
     else if (out->left_out++ < MOST_LISTED)
         kas_buf_printf(&out->list, "%s%.100s (%s)", out->list.size ? ", " : "", name,

@@ -475,7 +475,8 @@ static kas_status begin(evolution *e, const char *from)
     e->threads = kas_thread_count(e->run->threads, BROOD);
     KAS_TRY(kas_kept_scores_open(e->run->kept, e->run->digest, &e->kept));
     KAS_TRY(kas_search_forecast_ask(e->forecast, o, &e->ask));
-    KAS_TRY(kas_minibatches_draw(p->dataset, KAS_LEGALITY_BATCH, o->seed, e->minibatch));
+    KAS_TRY(kas_minibatches_draw(p->dataset, KAS_LEGALITY_BATCH, KAS_SCORE_MINIBATCHES, o->seed,
+                                 e->minibatch));
     e->setup = (kas_score_setup){.net = p->net,
                                  .target = p->target,
                                  .targets = p->targets,

@@ -13,6 +13,7 @@
 #include "host/core/log.h"
 #include "host/leaderboard/publish.h"
 #include "host/search/session_files.h"
+#include "host/search/session_same.h"
 #include "host/space/sample/sampler.h"
 #include "host/strategy/first.h"
 #include "host/study/study_store.h"
@@ -119,33 +120,11 @@ static kas_status choose_pack(const kas_session_request *request, kas_session *s
     return KAS_OK;
 }
 
-/* Returns the version of the list of candidates. */
-static int sampler_version(const kas_session *s)
-{
-    return kas_sampler_version(&s->search.sample) + (s->search.known ? KAS_KNOWN_VERSION : 0);
-}
-
 /* A program is asked once a generation, so random candidates come in generations too. */
 static void choose_generation(const kas_session_request *request, kas_search_options *o)
 {
     if (request->propose && o->strategy == KAS_STRATEGY_RANDOM && !o->rungs.count && !o->generation)
         o->generation = PROPOSE_GENERATION;
-}
-
-static kas_status check_proposals(const char *command, const kas_search_options *o)
-{
-    if (!command)
-        return KAS_OK;
-    if (o->asynchronous)
-        return kas_fail(KAS_USAGE, "--propose: the program is asked once a generation, and with "
-                                   "--asynchronous there are none; leave out one of them");
-    if (!kas_search_in_generations(o))
-        return kas_fail(KAS_USAGE, "--propose: the program is asked once a generation, and this "
-                                   "study has none; begin another study with --propose");
-    if (o->sample.space != KAS_SPACE_CANVAS || o->sample.sampler == KAS_SAMPLER_REJECTION)
-        return kas_fail(KAS_USAGE, "--propose: kernels are checked by the steps of the guided "
-                                   "sampler: use --space canvas and --sampler guided");
-    return KAS_OK;
 }
 
 /* Has the strategy take proposals: new ones of the program, and those that are recorded. */
@@ -185,138 +164,24 @@ static kas_status open_strategy(kas_session *s)
                : KAS_OK;
 }
 
-static kas_status write_options(const kas_search_options *options, char **out)
-{
-    kas_buf text = {0};
-    kas_search_options_write(options, &text);
-    return kas_buf_take(&text, out);
-}
-
 /* Makes the study's row from the options of this command. The caller frees it
  * with kas_study_clear. */
 static kas_status describe(const kas_session *s, kas_study *out)
 {
-    *out = (kas_study){.sampler_version = sampler_version(s), .seed = s->search.seed};
+    *out = (kas_study){.sampler_version = kas_session_sampler_version(s), .seed = s->search.seed};
     snprintf(out->code_version, sizeof out->code_version, "%s", s->code_version);
-    KAS_TRY(write_options(&s->search, &out->options));
+    KAS_TRY(kas_session_write_options(&s->search, &out->options));
     kas_sha256_hex(out->options, strlen(out->options), out->options_digest);
     memcpy(out->dataset_digest, s->problem.dataset->digest, sizeof out->dataset_digest);
     snprintf(out->dataset_path, sizeof out->dataset_path, "%s", s->dataset);
     return KAS_OK;
 }
 
-static kas_status check_code(const kas_session *s, const kas_study *stored)
-{
-    const char *code = kas_code_recorded(stored->code_version);
-    return !*code || strcmp(code, s->code_version) == 0
-               ? KAS_OK
-               : kas_fail(KAS_STORE,
-                          "%s: begun with code version %s, this kas-gpu has version %s and would "
-                          "compute other numbers; go on with the version that began it",
-                          s->study, code, s->code_version);
-}
-
-static kas_status check_data(const kas_session *s, const kas_study *stored)
-{
-    char scaling[KAS_SCALING_TEXT];
-    kas_dataset_scaling(s->problem.dataset, scaling);
-    if (strcmp(stored->dataset_digest, s->problem.dataset->digest) != 0)
-        return kas_fail(KAS_STORE,
-                        "%s: the study was begun with other data (digest %.12s...; %s has "
-                        "%.12s...); give the same as --dataset, or another --study",
-                        s->study, stored->dataset_digest, s->dataset, s->problem.dataset->digest);
-    if (*s->search.scaling && strcmp(s->search.scaling, scaling) != 0)
-        return kas_fail(KAS_STORE,
-                        "%s: the study was begun with data of %s; %s has the same images, but %s; "
-                        "give the same as --dataset, or another --study",
-                        s->study, s->search.scaling, s->dataset, scaling);
-    return KAS_OK;
-}
-
-static kas_status check_same(const kas_session *s, const kas_study *stored)
-{
-    KAS_TRY(check_data(s, stored));
-    if (stored->sampler_version != sampler_version(s))
-        return kas_fail(KAS_STORE,
-                        "%s: begun with sampler version %d, this kas-gpu has version %d and would "
-                        "sample other kernels; go on with the version that began it",
-                        s->study, stored->sampler_version, sampler_version(s));
-    return check_code(s, stored);
-}
-
-/* Updates how images are read, if the command says so. Returns whether that is a change. */
-static bool set_reading(const kas_session *s, kas_search_options *o)
-{
-    const bool stream = o->stream || s->stream;
-    const int threads = s->read_threads ? s->read_threads : o->read_threads;
-    const bool news = stream != o->stream || threads != o->read_threads;
-    o->stream = stream;
-    o->read_threads = threads;
-    return news;
-}
-
-/* Returns the options that must equal the study's: more candidates may be requested, because
- * candidate k is the same in either case. */
-static kas_search_options comparable(const kas_session *s, const kas_search_options *stored,
-                                     const kas_search_options *asked, bool *grows)
-{
-    kas_search_options same = *asked;
-    *grows = s->may_grow && stored->candidates > 0 && asked->candidates > stored->candidates;
-    if (*grows)
-        same.candidates = stored->candidates;
-    return same;
-}
-
-typedef struct adoption {
-    kas_session *session;
-    const kas_search_options *asked; /* NULL: the study's options */
-    /* The results: the study gets more candidates; the data set has moved; the code was
-     * not recorded. */
-    bool grows, moved, unrecorded;
-} adoption;
-
-/* Requires the same options as the study's; options that the command left open are taken from
- * the study. */
-static kas_status decide(void *context, const kas_study *stored, kas_study_change *out)
-{
-    adoption *a = context;
-    kas_session *s = a->session;
-    kas_search_options options;
-    KAS_TRY(kas_search_options_read(s->study, stored->options, &options));
-    if (a->asked) {
-        const kas_search_options same = comparable(s, &options, a->asked, &a->grows);
-        KAS_TRY(kas_search_options_same(s->study, &options, &same));
-    }
-    s->search = options; /* the version is compared with this sampler */
-    KAS_TRY(check_same(s, stored));
-    KAS_TRY(check_proposals(s->asking.command, &options));
-    const bool reads = set_reading(s, &s->search);
-    if (a->grows)
-        s->search.candidates = a->asked->candidates;
-    a->moved = strcmp(stored->dataset_path, s->dataset) != 0;
-    out->grows = a->grows;
-    a->unrecorded = !*stored->code_version;
-    if (a->unrecorded)
-        snprintf(out->code_version, sizeof out->code_version, KAS_CODE_UNKNOWN "%s",
-                 s->code_version);
-    return a->grows || reads ? write_options(&s->search, &out->options) : KAS_OK;
-}
-
-static kas_status adopt(kas_session *s, const kas_search_options *asked)
-{
-    adoption a = {.session = s, .asked = asked};
-    KAS_TRY(kas_store_revise(s->store, decide, &a));
-    if (a.unrecorded)
-        kas_warn("%s was begun before studies recorded the version of the code: whether this "
-                 "kas-gpu computes the same numbers is not known; its version, %s, is recorded now",
-                 s->study, s->code_version);
-    return a.moved ? kas_store_set_dataset_path(s->store, s->dataset) : KAS_OK;
-}
-
-static kas_status open_store(kas_session *s, const kas_search_options *asked,
-                             const kas_machine *machine, const kas_session_request *request)
+static kas_status begin_or_adopt(kas_session *s, const kas_search_options *asked,
+                                 const kas_machine *machine, const kas_session_request *request)
 {
     kas_study study;
+    KAS_TRY(kas_study_check_begin(s->study, s->place));
     KAS_TRY(kas_study_dir_make(s->study));
     KAS_TRY(kas_session_pin_plans(s));
     KAS_TRY(kas_code_version(s->code_version));
@@ -326,18 +191,29 @@ static kas_status open_store(kas_session *s, const kas_search_options *asked,
     kas_study_clear(&study);
     KAS_TRY(status);
     if (!s->created)
-        KAS_TRY(adopt(s, asked));
+        KAS_TRY(kas_session_adopt(s, asked));
     KAS_TRY(kas_session_keep_from(s));
     KAS_TRY(kas_session_keep_machine(s));
     KAS_TRY(kas_session_keep_ancestors(s));
     return kas_session_keep_init(s);
 }
 
+/* A start that fails leaves no empty folder behind. */
+static kas_status open_store(kas_session *s, const kas_search_options *asked,
+                             const kas_machine *machine, const kas_session_request *request)
+{
+    const bool there = kas_file_exists(s->study);
+    const kas_status status = begin_or_adopt(s, asked, machine, request);
+    if (status != KAS_OK && !there && !kas_study_exists(s->study))
+        kas_study_dir_remove_empty(s->study);
+    return status;
+}
+
 static void take_reading(const kas_session_request *request, kas_session *s)
 {
     s->stream = request->stream;
     s->read_threads = request->read_threads;
-    set_reading(s, &s->search);
+    kas_session_set_reading(s, &s->search);
 }
 
 /* Returns whether an existing study leaves the images in their file. It is called before the data
@@ -387,7 +263,7 @@ kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_s
     KAS_TRY(kas_sample_options_check(&out->search.sample));
     choose_generation(request, &out->search);
     KAS_TRY(kas_search_generations(&out->search));
-    KAS_TRY(check_proposals(request->propose, &out->search));
+    KAS_TRY(kas_session_check_proposals(request->propose, &out->search));
     if (out->search.threads == 0)
         out->search.threads = share(kas_cores(), out->workers);
     KAS_TRY(kas_problem_check(&out->problem, &out->search));
@@ -396,7 +272,7 @@ kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_s
     KAS_TRY(kas_session_open_forecast(out, &machine));
     KAS_TRY(open_strategy(out)); /* before the study is made: it may refuse the options */
     if (dry)
-        return KAS_OK;
+        return kas_session_rehearse(out, &asked);
     kas_strategy_close(&out->strategy); /* an existing study decides what was left open */
     KAS_TRY(open_store(out, &asked, &machine, request));
     if (out->created && out->search.latency > 0 && !machine.calibrated)
@@ -440,7 +316,7 @@ kas_status kas_session_resume(const kas_session_request *request, kas_session *o
     KAS_TRY(kas_study_dir_make(out->study));
     KAS_TRY(kas_session_pin_plans(out));
     KAS_TRY(kas_code_version(out->code_version));
-    KAS_TRY(adopt(out, NULL));
+    KAS_TRY(kas_session_adopt(out, NULL));
     KAS_TRY(kas_session_keep_from(out));
     KAS_TRY(kas_session_keep_machine(out));
     KAS_TRY(kas_session_keep_ancestors(out));
@@ -490,13 +366,13 @@ static kas_status join_on(const kas_session_request *request, kas_session *s)
 static kas_status join_stored(const kas_session_request *request, const kas_study *stored,
                               kas_session *s)
 {
-    KAS_TRY(check_code(s, stored));
+    KAS_TRY(kas_session_check_code(s, stored));
     KAS_TRY(kas_search_options_read(s->study, stored->options, &s->search));
     KAS_TRY(set_dataset(request->dataset ? request->dataset : stored->dataset_path, s));
     take_reading(request, s);
     KAS_TRY(join_on(request, s));
     KAS_TRY(kas_problem_open(&s->search, s->dataset, &s->problem));
-    KAS_TRY(check_data(s, stored));
+    KAS_TRY(kas_session_check_data(s, stored));
     return s->role == KAS_TAKES_MEASURING ? KAS_OK : choose_pack(request, s);
 }
 

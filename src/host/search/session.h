@@ -75,7 +75,7 @@ typedef struct kas_session {
 } kas_session;
 
 /* Begins the study, or opens an existing one if it has the same options, data and sampler.
- * With `dry` it opens no study and writes nothing. The caller calls kas_session_close, also
+ * With `dry` it compares them too, but keeps no study open and writes nothing. The caller calls kas_session_close, also
  * after a failure. */
 kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_session *out);
 /* Opens a study with the options with which it was begun. The caller calls kas_session_close, also

@@ -77,18 +77,21 @@ static kas_status create(kas_store *store)
     return status == KAS_OK ? KAS_OK : kas_fail(status, "%s", why);
 }
 
-static kas_status check_place(const kas_store_place *place)
+kas_status kas_store_check_url(const char *url)
 {
     char shown[1200];
-    kas_pg_url_shown(place->url, shown, sizeof shown);
-    if (strncmp(place->url, "postgresql://", 13) != 0 &&
-        strncmp(place->url, "postgres://", 11) != 0)
-        return kas_fail(
-            KAS_STORE,
-            "%s: not the URL of a store; expected postgresql://USER@HOST:PORT/DATABASE, "
-            "or @FILE with a file that contains one (DIR/url of `kas-gpu store start "
-            "DIR`)",
-            shown);
+    if (strncmp(url, "postgresql://", 13) == 0 || strncmp(url, "postgres://", 11) == 0)
+        return KAS_OK;
+    kas_pg_url_shown(url, shown, sizeof shown);
+    return kas_fail(KAS_STORE,
+                    "%s: not the URL of a store; expected postgresql://USER@HOST:PORT/DATABASE, or "
+                    "@FILE with a file that contains one (DIR/url of `kas-gpu store start DIR`)",
+                    shown);
+}
+
+static kas_status check_place(const kas_store_place *place)
+{
+    KAS_TRY(kas_store_check_url(place->url));
     if (strlen(place->study) > KAS_STORE_NAME)
         return kas_fail(KAS_STORE, "--study: \"%s\" has more than %d bytes, the most in a database",
                         place->study, KAS_STORE_NAME);

@@ -378,12 +378,43 @@ static kas_status absolute(const char *dir, char out[PATH_MAX])
     return KAS_OK;
 }
 
+/* Returns whether DIR/url says that the server listens there. `port` 0 = at any port. */
+static bool listens(const char *dir, const char *listen, int port)
+{
+    char path[PATH_MAX], start[300];
+    kas_buf url = {0};
+    in_folder(dir, "url", path);
+    int size =
+        snprintf(start, sizeof start, strchr(listen, ':') ? "@[%.250s]:" : "@%.250s:", listen);
+    if (port)
+        size += snprintf(start + size, sizeof start - (size_t)size, "%d/", port);
+    const bool read = kas_file_read(path, KAS_STORE_URL, &url) == KAS_OK;
+    const char *at = read ? strchr(kas_buf_text(&url), '@') : NULL;
+    const bool found = at && strncmp(at, start, (size_t)size) == 0;
+    kas_buf_free(&url);
+    return found;
+}
+
+/* A server that runs already listens where it did. */
+static kas_status check_listens(const char *dir, const char *listen, int port)
+{
+    if (!listen || listens(dir, listen, port))
+        return KAS_OK;
+    char at[16] = "";
+    if (port)
+        snprintf(at, sizeof at, " --port %d", port);
+    return kas_fail(KAS_STORE,
+                    "%s: its server runs already, and without --listen %s%s; stop it first "
+                    "(kas-gpu store stop %s)",
+                    dir, listen, at, dir);
+}
+
 /* A server whose keeper was killed goes on with another keeper, where it listens already. */
 static kas_status start_locked(const char *dir, const char *listen, int port)
 {
     char password[PASSWORD + 1];
     if (server_process(dir))
-        return KAS_OK;
+        return check_listens(dir, listen, port);
     const struct passwd *user = server_user();
     if (user)
         kas_info("%s: PostgreSQL refuses to run as root, so it runs as the user %s", dir,
@@ -418,6 +449,7 @@ static kas_status start_here(const char *dir, const char *listen, int port)
         status = kas_server_lock(dir, &here);
     }
     if (status != KAS_OK && here && server_process(dir)) {
+        KAS_TRY(check_listens(dir, listen, port));
         kas_info("%s: its server runs already", dir);
         return KAS_OK;
     }
@@ -441,6 +473,7 @@ static void become_keeper(const char *dir, const char *listen, int port, int tel
     outcome result = {.status = start_here(dir, listen, port)};
     snprintf(result.message, sizeof result.message, "%s",
              result.status == KAS_OK ? "" : kas_error());
+    signal(SIGPIPE, SIG_IGN); /* who waited may have been killed */
     if (write(tell, &result, sizeof result) != sizeof result)
         result.status = KAS_STORE; /* nobody waits any more, but the server runs */
     const int null = open("/dev/null", O_RDWR);

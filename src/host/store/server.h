@@ -26,8 +26,8 @@ typedef struct kas_server {
 
 /* Starts the server of a folder, which is made if it is missing, and waits until it accepts
  * connections. `listen` is the address of the interface on which it listens besides its socket;
- * NULL = none. `port` is its port there; 0 = a free one. One that runs here already is left alone.
- * Fails with KAS_STORE. */
+ * NULL = none. `port` is its port there; 0 = a free one. One that runs here already is left alone;
+ * it is an error when it does not listen there. Fails with KAS_STORE. */
 kas_status kas_server_start(const char *dir, const char *listen, int port, kas_server *out);
 /* Ends the server; connections are closed, and nothing that was committed is lost. */
 kas_status kas_server_stop(const char *dir);

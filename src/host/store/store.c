@@ -2,6 +2,7 @@
 #include "host/store/store.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
@@ -262,11 +263,27 @@ static kas_status open_immutable(kas_store *store)
     return status;
 }
 
+/* SQLite's own words about it name a pragma. It writes beside the file, too. */
+static kas_status check_writable(const char *path)
+{
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof folder, "%s", path);
+    const bool writable =
+        (!kas_file_exists(path) || access(path, W_OK) == 0) && access(dirname(folder), W_OK) == 0;
+    if (writable || (errno != EACCES && errno != EROFS))
+        return KAS_OK;
+    return kas_fail(KAS_STORE,
+                    "%s: no permission to write it and its folder (%s), so the study can only be "
+                    "read; go on with it as its owner, or begin another --study",
+                    path, kas_strerror(errno));
+}
+
 static kas_status open_store(kas_store *store, kas_store_mode mode)
 {
     if (mode == KAS_STORE_READ)
         return is_kept_from_us(store->path) ? open_immutable(store)
                                             : open_file(store, store->path, SQLITE_OPEN_READONLY);
+    KAS_TRY(check_writable(store->path));
     return open_file(store, store->path,
                      SQLITE_OPEN_READWRITE | (mode == KAS_STORE_CREATE ? SQLITE_OPEN_CREATE : 0));
 }

@@ -77,6 +77,8 @@ typedef struct kas_store_place {
                                        another study; "" = is not compared */
     char folder[4096];              /* absolute path, where the study began */
 } kas_store_place;
+/* Fails with KAS_STORE where a text is no URL of a database; nothing is asked there. */
+kas_status kas_store_check_url(const char *url);
 /* Opens a study there. Fails with KAS_STORE, and says what to do next, when there is no connection,
  * no such study (READ, WRITE), another one of that name, or one of another schema. */
 kas_status kas_store_open_server(const kas_store_place *place, kas_store_mode mode,

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "host/core/file/files.h"
+#include "host/core/integer.h"
 
 kas_status kas_study_path(const char *study, const char *relative, char out[KAS_STUDY_PATH])
 {
@@ -17,16 +18,37 @@ kas_status kas_study_path(const char *study, const char *relative, char out[KAS_
                                  : kas_fail(KAS_BAD_INPUT, "%.100s...: path too long", study);
 }
 
+static const char *const folders[] = {"kernels", "logs",     "checkpoints",
+                                      "best",    "baseline", "weights"};
+enum { FOLDERS = sizeof folders / sizeof *folders };
+
 kas_status kas_study_dir_make(const char *study)
 {
-    static const char *const folders[] = {"kernels", "logs",     "checkpoints",
-                                          "best",    "baseline", "weights"};
     char path[KAS_STUDY_PATH];
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+    for (int i = 0; i < FOLDERS; i++) {
         KAS_TRY(kas_study_path(study, folders[i], path));
         KAS_TRY(kas_mkdirs(path));
     }
     return KAS_OK;
+}
+
+void kas_study_dir_remove_empty(const char *study)
+{
+    char path[KAS_STUDY_PATH];
+    for (int i = 0; i < FOLDERS; i++)
+        if (kas_study_path(study, folders[i], path) == KAS_OK)
+            rmdir(path);
+    rmdir(study);
+}
+
+bool kas_study_is_candidate(const kas_work *work, const char *text)
+{
+    int64_t number;
+    if (work->kind != KAS_WORK_CANDIDATE)
+        return false;
+    return kas_integer_read(text, 0, 999999999, &number)
+               ? work->index == number
+               : strncmp(work->name, text, strlen(text)) == 0;
 }
 
 void kas_study_item_name(const kas_work *work, char out[KAS_ITEM_NAME])

@@ -26,8 +26,13 @@ enum { KAS_STUDY_PATH = 4096, KAS_ITEM_NAME = 64 };
 
 /* Creates the folder and its subfolders. */
 kas_status kas_study_dir_make(const char *study);
+/* Removes the folders where they are empty: a study could not begin in them. */
+void kas_study_dir_remove_empty(const char *study);
 /* Writes the path STUDY/relative to `out`. Fails with KAS_BAD_INPUT when it is too long. */
 kas_status kas_study_path(const char *study, const char *relative, char out[KAS_STUDY_PATH]);
+/* Returns whether an item is a candidate that goes by `text`: its number, or the beginning of its
+ * kernel's name. */
+bool kas_study_is_candidate(const kas_work *work, const char *text);
 /* Writes the name of an item in logs, messages and `kas-gpu log`: "0007" (candidate 7), "baseline",
  * "final-0007-seed1", "final-baseline", "turns-0007". */
 void kas_study_item_name(const kas_work *work, char out[KAS_ITEM_NAME]);

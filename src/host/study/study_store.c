@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "host/core/file/files.h"
@@ -27,6 +28,13 @@ typedef struct location {
 static const kas_field fields[] = {TEXT(store, "store"), TEXT(study, "study"), TEXT(id, "id")};
 enum { FIELDS = sizeof fields / sizeof *fields };
 
+/* Returns the database that the environment names; NULL = none. */
+static const char *store_of_environment(void)
+{
+    const char *set = getenv("KAS_STORE");
+    return set && *set ? set : NULL;
+}
+
 static bool has_file(const char *study, const char *name)
 {
     char path[KAS_STUDY_PATH];
@@ -41,7 +49,10 @@ bool kas_study_exists(const char *study)
 void kas_study_describe_other(const char *folder, char out[KAS_STUDY_OTHER])
 {
     char round[KAS_STUDY_PATH], text[KAS_STUDY_OTHER] = "";
-    if (kas_study_path(folder, "round-0", round) == KAS_OK && kas_study_exists(round))
+    struct stat info;
+    if (stat(folder, &info) == 0 && S_ISREG(info.st_mode))
+        snprintf(text, sizeof text, "a file; give the folder of the study, DIR of DIR/study.db");
+    else if (kas_study_path(folder, "round-0", round) == KAS_OK && kas_study_exists(round))
         snprintf(text, sizeof text,
                  "the folder of a search with --shrink, whose rounds are studies: give round-0 in "
                  "it, or a later one");
@@ -101,8 +112,8 @@ static kas_status read_url(const char *path, char out[KAS_STORE_URL])
 
 static kas_status resolve(const location *from, char out[KAS_STORE_URL])
 {
-    const char *store = *from->store ? from->store : getenv("KAS_STORE");
-    if (!store || !*store)
+    const char *store = *from->store ? from->store : store_of_environment();
+    if (!store)
         return kas_fail(KAS_STORE,
                         "study %s: its store was given by KAS_STORE, which is not set; set it to "
                         "the URL of the database, or to @FILE",
@@ -202,14 +213,12 @@ static kas_status describe(const char *study, const char *given, location *out)
     return KAS_OK;
 }
 
-/* *made: there was no choice before. */
-static kas_status choose_store(const char *study, const char *given, bool *made)
+/* Fails where a study that has begun is in another store. *begun: it has begun in one. */
+static kas_status check_choice(const char *study, const char *given, bool *begun)
 {
-    bool existed;
     location chosen, present;
-    const char *set = getenv("KAS_STORE");
     const bool file = has_file(study, "study.db");
-    *made = false;
+    *begun = file || has_file(study, STORE_FILE);
     if (has_file(study, STORE_FILE)) {
         KAS_TRY(read_location(study, &present));
         if (given)
@@ -226,13 +235,41 @@ static kas_status choose_store(const char *study, const char *given, bool *made)
                         "%s: the study has begun in the file study.db; leave --store out, or move "
                         "it: kas-gpu store import %s --store %s",
                         study, study, given);
-    if (file || (!given && !(set && *set)))
+    return KAS_OK;
+}
+
+/* *made: there was no choice before. */
+static kas_status choose_store(const char *study, const char *given, bool *made)
+{
+    bool begun, existed;
+    location chosen;
+    const char *set = store_of_environment();
+    *made = false;
+    KAS_TRY(check_choice(study, given, &begun));
+    if (begun || (!given && !set))
         return KAS_OK;
     /* A reference to a file is kept; a URL in the environment may have a password, and is not. */
     KAS_TRY(describe(study, given ? given : *set == '@' ? set : NULL, &chosen));
     KAS_TRY(write_location(study, &chosen, &existed));
     *made = !existed;
     return KAS_OK;
+}
+
+kas_status kas_study_check_begin(const char *study, const char *given)
+{
+    struct stat info;
+    bool begun;
+    location chosen = {.store = ""};
+    char url[KAS_STORE_URL];
+    if (stat(study, &info) == 0 && !S_ISDIR(info.st_mode))
+        return kas_fail(KAS_FAILURE, "%s: exists and is not a folder", study);
+    KAS_TRY(check_choice(study, given, &begun));
+    if (begun || (!given && !store_of_environment()))
+        return KAS_OK;
+    if (given)
+        KAS_TRY(make_reference(given, chosen.store));
+    KAS_TRY(resolve(&chosen, url));
+    return kas_store_check_url(url);
 }
 
 kas_status kas_study_begin_store(const char *study, const char *given, kas_store **out)
@@ -253,14 +290,14 @@ kas_status kas_study_join(const char *given, const char *study, kas_store **out,
 {
     location from = {.store = ""}, there;
     kas_store_place place = {.url = ""};
-    const char *set = getenv("KAS_STORE");
+    const char *set = store_of_environment();
     *out = NULL;
     *here = *study && kas_study_exists(study);
     snprintf(folder, KAS_STUDY_PATH, "%s", study);
     if (*here)
         return kas_study_open(study, KAS_STORE_WRITE, out);
-    if (!given && !(set && *set))
-        return kas_fail(KAS_STORE,
+    if (!given && !set)
+        return kas_fail(*study ? KAS_STORE : KAS_USAGE,
                         "%s: no study; give its folder as --study, or --store with the URL of its "
                         "database",
                         *study ? study : "--study");
@@ -320,6 +357,11 @@ kas_status kas_study_import(const char *study, const char *given)
     char kept[KAS_STUDY_PATH];
     if (has_file(study, STORE_FILE))
         return kas_fail(KAS_STORE, "%s: the study is in a database already", study);
+    if (!given && !store_of_environment())
+        return kas_fail(KAS_USAGE,
+                        "%s: no database is named; give --store with its URL or @FILE, such as "
+                        "@DIR/url of `kas-gpu store start DIR`, or set KAS_STORE",
+                        study);
     KAS_TRY(kas_study_path(study, "study.db", m.file));
     KAS_TRY(kas_study_path(study, "study.db.moved", kept));
     KAS_TRY(describe(study, given, &m.to));

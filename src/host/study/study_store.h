@@ -23,8 +23,9 @@
 kas_status kas_study_open(const char *study, kas_store_mode mode, kas_store **out);
 /* Returns whether the folder is that of a study. */
 bool kas_study_exists(const char *study);
-/* Writes what a folder is that a search has made and that is no study: that of --shrink, whose
- * rounds are studies, or of --no-training. "" for others. */
+/* Writes what a path is that is easily taken for a study: a file, or a folder that a search has made
+ * and that is none, that of --shrink, whose rounds are studies, or of --no-training. "" for
+ * others. */
 enum { KAS_STUDY_OTHER = 256 };
 void kas_study_describe_other(const char *folder, char out[KAS_STUDY_OTHER]);
 
@@ -32,6 +33,9 @@ void kas_study_describe_other(const char *folder, char out[KAS_STUDY_OTHER]);
  * --store has it, or NULL: KAS_STORE, if it is set and the study has not begun in a file, else a
  * file. The folder must exist. A study that has begun elsewhere is refused. */
 kas_status kas_study_begin_store(const char *study, const char *given, kas_store **out);
+/* Fails where that would fail, or the study's folder could not be made, as far as can be known
+ * without making anything and without asking the database. */
+kas_status kas_study_check_begin(const char *study, const char *given);
 
 /* Opens the store of a study for a supervisor that proposes nothing, on any machine. `study` is its
  * folder, or its name in the database of `given` (as above); "" = the only study there. `folder`

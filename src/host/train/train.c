@@ -196,8 +196,9 @@ static kas_status apply_checkpoint(run *r, const kas_checkpoint *c)
     r->epochs = c->epochs;
     r->step = c->step;
     r->earlier = c->seconds;
-    kas_info("%s: going on after %d epochs and %" PRIu64 " steps", r->o->checkpoint, c->epochs,
-             c->step - (uint64_t)c->epochs * r->steps);
+    const uint64_t more = c->step - (uint64_t)c->epochs * r->steps;
+    kas_info("%s: going on after %d epoch%s and %" PRIu64 " step%s", r->o->checkpoint, c->epochs,
+             c->epochs == 1 ? "" : "s", more, more == 1 ? "" : "s");
     return KAS_OK;
 }
 
@@ -216,7 +217,8 @@ static kas_status start_or_resume(run *r)
         return status;
     }
     KAS_TRY(kas_model_init(r->model, o->seed));
-    return o->weights_in ? kas_model_load(r->model, o->weights_in, o->init_partial) : KAS_OK;
+    return o->weights_in ? kas_model_load_and_tell(r->model, o->weights_in, o->init_partial)
+                         : KAS_OK;
 }
 
 /* ---- an epoch -------------------------------------------------------------------------------- */

@@ -350,12 +350,34 @@ static void damaged_folders_are_refused(void **state)
     OK(kas_file_read(in_folder("src/train/dog/001.jpg"), 1 << 20, &file));
     OK(kas_file_write_atomic(in_folder("src/train/dog/001.jpg"), file.data, file.size / 2));
     refused(&o, "train/dog/001.jpg: a damaged JPEG image: Premature end");
+    OK(kas_file_write_atomic(in_folder("src/val/dog/001.jpg"), file.data, file.size / 2));
+    refused(&o, "2 of 49 files cannot be used; replace them, or leave them out with");
+    put_part("val/", TEST);
     OK(kas_file_write_atomic(in_folder("src/train/cat/words.png"), "not an image", 12));
     o.skip_damaged = true;
     kas_dataset *d = import(&o);
     assert_int_equal(d->train.count, TRAIN - 1);
     kas_dataset_close(d);
     kas_buf_free(&file);
+    OK(kas_remove_tree(in_folder("src/val")));
+    o.test_share = 0.001;
+    refused(&o, "--test-share 0.001 of 41 images in 2 classes leaves");
+    OK(kas_remove_tree(in_folder("src/train/dog")));
+    refused(&o, "all images are of one class (cat)");
+}
+
+/* All files of a set are damaged: leaving them out would leave nothing. */
+static void a_set_of_damaged_files_is_refused(void **state)
+{
+    (void)state;
+    kas_folder_options o = usual();
+    put_folder();
+    OK(kas_remove_tree(in_folder("src/val")));
+    put_part("val/", 0);
+    OK(kas_file_write_atomic(in_folder("src/val/cat/a.png"), "x", 1));
+    OK(kas_file_write_atomic(in_folder("src/val/dog/b.png"), "x", 1));
+    o.skip_damaged = true;
+    refused(&o, "2 of 42 files cannot be used, among them all of the test set; replace them");
 }
 
 /* One changed bit of one image in the HDF5 file. */
@@ -461,6 +483,7 @@ int main(void)
         cmocka_unit_test(pixels_are_the_middle_of_images),
         cmocka_unit_test(training_goes_on_exactly),
         cmocka_unit_test(damaged_folders_are_refused),
+        cmocka_unit_test(a_set_of_damaged_files_is_refused),
         cmocka_unit_test(a_damaged_image_is_named),
         cmocka_unit_test(damaged_files_never_crash),
     };

@@ -174,8 +174,8 @@ static void minibatches(void **state)
         d->train.pixels[i] = (uint8_t)(i * 2654435761u >> 13);
     for (int i = 0; i < 40; i++)
         d->train.labels[i] = (uint16_t)(i % 3);
-    OK(kas_minibatches_draw(d, 16, 3, m));
-    OK(kas_minibatches_draw(d, 16, 3, again));
+    OK(kas_minibatches_draw(d, 16, KAS_SCORE_MINIBATCHES, 3, m));
+    OK(kas_minibatches_draw(d, 16, KAS_SCORE_MINIBATCHES, 3, again));
     for (int k = 0; k < KAS_SCORE_MINIBATCHES; k++)
         assert_memory_equal(m[k].image, again[k].image, sizeof(float) * 16 * 48);
     for (int a = 0; a < 16; a++) /* no image is in both */
@@ -185,18 +185,18 @@ static void minibatches(void **state)
         kas_minibatch_free(&m[k]);
         kas_minibatch_free(&again[k]);
     }
-    assert_refused(kas_minibatches_draw(d, 21, 3, m), KAS_BAD_INPUT,
+    assert_refused(kas_minibatches_draw(d, 21, KAS_SCORE_MINIBATCHES, 3, m), KAS_BAD_INPUT,
                    "40 images are too few for 2 minibatches of 21");
     for (int k = 0; k < KAS_SCORE_MINIBATCHES; k++)
         kas_minibatch_free(&m[k]);
     memset(d->train.labels, 0, sizeof *d->train.labels * 40);
-    assert_refused(kas_minibatches_draw(d, 20, 3, m), KAS_BAD_INPUT,
+    assert_refused(kas_minibatches_draw(d, 20, KAS_SCORE_MINIBATCHES, 3, m), KAS_BAD_INPUT,
                    "all 20 images of the minibatch are of class 0");
     for (int k = 0; k < KAS_SCORE_MINIBATCHES; k++)
         kas_minibatch_free(&m[k]);
     for (uint32_t i = 0; i < 48; i++)
         d->train.pixels[7 * 48 + i] = (uint8_t)(i % 3);
-    assert_refused(kas_minibatches_draw(d, 20, 3, m), KAS_BAD_INPUT,
+    assert_refused(kas_minibatches_draw(d, 20, KAS_SCORE_MINIBATCHES, 3, m), KAS_BAD_INPUT,
                    "image 7 of the training set is constant");
     for (int k = 0; k < KAS_SCORE_MINIBATCHES; k++)
         kas_minibatch_free(&m[k]);

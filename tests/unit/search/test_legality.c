@@ -29,7 +29,7 @@ static double potential(const kas_problem *p, uint64_t seed, const kas_replaceme
                              .seed = seed,
                              .minibatch = m};
     OK(kas_scores_parse("fisher", setup.asked));
-    OK(kas_minibatches_draw(p->dataset, KAS_LEGALITY_BATCH, seed, m));
+    OK(kas_minibatches_draw(p->dataset, KAS_LEGALITY_BATCH, KAS_SCORE_MINIBATCHES, seed, m));
     OK(kas_score_average(&setup, replacement, 0, seed, 1, &memory, &scored));
     for (int k = 0; k < KAS_SCORE_MINIBATCHES; k++)
         kas_minibatch_free(&m[k]);

@@ -52,7 +52,7 @@ static double potential(const kas_search_options *o, const kas_problem *p,
                              .seed = o->seed,
                              .minibatch = m};
     OK(kas_scores_parse("fisher", setup.asked));
-    OK(kas_minibatches_draw(p->dataset, KAS_SCORE_LEAST_BATCH, o->seed, m));
+    OK(kas_minibatches_draw(p->dataset, KAS_SCORE_LEAST_BATCH, KAS_SCORE_MINIBATCHES, o->seed, m));
     OK(kas_score_average(&setup, replacement, 0, o->seed, 1, &memory, &scored));
     for (int k = 0; k < KAS_SCORE_MINIBATCHES; k++)
         kas_minibatch_free(&m[k]);

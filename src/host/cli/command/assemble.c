@@ -364,7 +364,8 @@ static kas_status open_all(kas_assemble *a)
                              a->common.threads, &a->machine));
     KAS_TRY(describe_setting(a));
     if (a->strategy == KAS_ASSEMBLE_BLOCKSWAP || a->loss == KAS_ASSEMBLE_FISHER)
-        KAS_TRY(kas_minibatches_draw(a->data.dataset, FISHER_BATCH, a->seed, a->minibatch));
+        KAS_TRY(kas_minibatches_draw(a->data.dataset, FISHER_BATCH, KAS_SCORE_MINIBATCHES, a->seed,
+                                     a->minibatch));
     KAS_TRY(kas_mkdirs(a->dir));
     if (snprintf(path, sizeof path, "%s/measured.jsonl", a->dir) >= (int)sizeof path)
         return kas_fail(KAS_BAD_INPUT, "%.100s...: path too long", a->dir);

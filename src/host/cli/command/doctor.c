@@ -19,12 +19,14 @@
 
 enum { MAX_PARTS = 3 + KAS_LIBRARY_PARTS }; /* three lines of compilers */
 
+#define NO_CACHE "none: "
+
 typedef struct findings {
     char cpu[128];
     int threads;
     size_t memory;
     char cpu_trouble[512];
-    char cache[4096];
+    char cache[4096]; /* the folder, or NO_CACHE and why there is none */
     kas_part part[MAX_PARTS];
     int parts;
     kas_cuda_report cuda;
@@ -85,7 +87,7 @@ static void look(findings *f, int threads)
     memset(f, 0, sizeof *f);
     look_at_cpu(f, threads);
     if (kas_cache_dir(f->cache) != KAS_OK)
-        snprintf(f->cache, sizeof f->cache, "none: %s", kas_error());
+        snprintf(f->cache, sizeof f->cache, NO_CACHE "%s", kas_error());
     look_for_compilers(f);
     f->parts += kas_library_parts(&f->part[f->parts]);
     kas_cuda_report_make(&f->cuda);
@@ -134,7 +136,10 @@ static void print_text(const findings *f)
     else
         printf("  %s, %d thread%s, %.1f GB of memory\n", f->cpu, f->threads,
                f->threads == 1 ? "" : "s", (double)f->memory / 1e9);
-    printf("  compiled kernels are kept in %s\n\nHost\n", f->cache);
+    if (strncmp(f->cache, NO_CACHE, strlen(NO_CACHE)) == 0)
+        printf("  compiled kernels cannot be kept: %s\n\nHost\n", f->cache + strlen(NO_CACHE));
+    else
+        printf("  compiled kernels are kept in %s\n\nHost\n", f->cache);
     for (int i = 0; i < f->parts; i++) {
         const kas_part *p = &f->part[i];
         print_part(p->name, p->found, p->version, p->path, p->missing, p->enables);

@@ -12,11 +12,10 @@
 
 typedef struct export_cli {
     kas_cli_common common;
-    const char *from, *dir, *weights, *device;
+    const char *from, *dir, *weights, *device, *candidate; /* candidate: NULL = the best */
     kas_cli_net net; /* for a kernel file; a study has its own */
-    int candidate;   /* -1 = the best */
     uint64_t seed;
-    bool verify, tuned;
+    bool seeded, verify, tuned;
 } export_cli;
 
 enum { KEY_TUNED = 0x200 };
@@ -30,20 +29,19 @@ static const struct argp_option option_list[] = {
      "Write the source for the device, with the schedules that kas-gpu tune found on it at batch "
      "64",
      1},
-    {"candidate", 'k', "K", 0, "STUDY: this candidate instead of the best", 2},
+    {"candidate", 'k', "K", 0,
+     "STUDY: this candidate instead of the best: its number, or the beginning of its kernel's name",
+     2},
     {"weights", 'w', "F.safetensors", 0,
      "Weights of `kas-gpu train --weights` (default: the study's, else initial ones)", 2},
     {"seed", 's', "S", 0, "Seed of initial weights (default 0)", 3},
     {0}};
 
-static const kas_cli_value values[] = {{'o', KAS_CLI_TEXT(export_cli, dir)},
-                                       {'v', KAS_CLI_FLAG(export_cli, verify)},
-                                       {KEY_TUNED, KAS_CLI_FLAG(export_cli, tuned)},
-                                       {'D', KAS_CLI_TEXT(export_cli, device)},
-                                       {'w', KAS_CLI_TEXT(export_cli, weights)},
-                                       {'k', KAS_CLI_INT(export_cli, candidate, 0, 1000000000)},
-                                       {'s', KAS_CLI_SEED(export_cli, seed)},
-                                       {0}};
+static const kas_cli_value values[] = {
+    {'o', KAS_CLI_TEXT(export_cli, dir)},         {'v', KAS_CLI_FLAG(export_cli, verify)},
+    {KEY_TUNED, KAS_CLI_FLAG(export_cli, tuned)}, {'D', KAS_CLI_TEXT(export_cli, device)},
+    {'w', KAS_CLI_TEXT(export_cli, weights)},     {'k', KAS_CLI_TEXT(export_cli, candidate)},
+    {'s', KAS_CLI_SEED(export_cli, seed)},        {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -63,7 +61,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             argp_error(state, "nothing to export is given; give a study's folder or a kernel file");
         else if (!o->dir)
             argp_error(state, "-o DIR is needed");
+        else if (o->device && !o->verify && !o->tuned && !o->net.keep.machine)
+            argp_error(state, "--device has no effect without --verify, --tuned or --keep-slower");
         return 0;
+    case 's':
+        o->seeded = true;
+        return kas_cli_set(state, option_list, values, key, arg);
     default:
         return kas_cli_set(state, option_list, values, key, arg);
     }
@@ -74,6 +77,7 @@ static const char doc[] =
     "of the whole network, weights, generated source, a picture.\n\n"
     "  kas-gpu export STUDY -o best --verify\n"
     "  kas-gpu export STUDY --candidate 7 -o candidate7\n"
+    "  kas-gpu export STUDY --candidate 3f9c -o DIR\n"
     "  kas-gpu export kernels/involution.json -o involution --net resnet18 --verify\n"
     "  kas-gpu export K.json -o DIR --net resnet20 --weights trained.safetensors\n"
     "\vDIR/README.md says what each file is for. --verify needs a Python with torch; where there "
@@ -102,7 +106,7 @@ static kas_status load_file(const export_cli *o, kas_export_model *model)
                                   .targets = o->net.filter,
                                   .budget = kas_sample_defaults().budget,
                                   .keep = o->net.keep};
-    if (o->candidate >= 0)
+    if (o->candidate)
         return kas_fail(KAS_USAGE, "--candidate needs a study; %s is a file", o->from);
     if (o->net.budget.max_flops_ratio > 0)
         setting.budget.max_flops_ratio = o->net.budget.max_flops_ratio;
@@ -192,6 +196,11 @@ static kas_status print_result(const export_cli *o, bool trained, const verifica
 static kas_status write_and_verify(const export_cli *o, const kas_export_model *m)
 {
     const char *weights = o->weights ? o->weights : m->weights[0] ? m->weights : NULL;
+    if (weights && o->seeded)
+        return kas_fail(KAS_USAGE,
+                        "--seed has no effect: it draws initial weights, and %s are trained; leave "
+                        "it out",
+                        weights);
     kas_export_options options = {.dir = o->dir,
                                   .title = m->title,
                                   .kernel_text = kas_buf_text(&m->kernel_text),
@@ -242,12 +251,14 @@ static kas_status run(int argc, char **argv)
         {&kas_cli_common_argp, 0, NULL, 0},
         {0}};
     static const struct argp argp = {option_list, parse, "STUDY|KERNEL.json", doc, children, 0, 0};
-    export_cli o = {.device = "auto", .candidate = -1, .net = kas_cli_net_defaults()};
+    export_cli o = {.net = kas_cli_net_defaults()};
     kas_export_model model = {0};
     bool done;
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
     if (done)
         return KAS_OK;
+    if (!o.device)
+        o.device = "auto";
     kas_cli_keep_on_device(&o.net, o.device, o.common.threads);
     kas_status status = load(&o, &model);
     if (status == KAS_OK)

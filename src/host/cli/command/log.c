@@ -4,7 +4,6 @@
 
 #include "host/cli/study_open.h"
 #include "host/core/file/files.h"
-#include "host/core/integer.h"
 #include "host/leaderboard/leaderboard.h"
 #include "host/report/line.h"
 #include "host/report/table.h"
@@ -21,7 +20,7 @@ static const char doc[] =
 
 static kas_status print_items(const kas_study_args *args, const kas_study_view *view, kas_buf *out)
 {
-    static const kas_column columns[] = {{"item", KAS_LEFT},   {"#", KAS_RIGHT},
+    static const kas_column columns[] = {{"item", KAS_LEFT},   {"candidate", KAS_RIGHT},
                                          {"kernel", KAS_LEFT}, {"epochs", KAS_RIGHT},
                                          {"state", KAS_LEFT},  {"reason", KAS_LEFT}};
     if (args->common.json)
@@ -33,7 +32,10 @@ static kas_status print_items(const kas_study_args *args, const kas_study_view *
         kas_study_item_name(w, name);
         kas_table_cell(table, "%s",
                        w->kind == KAS_WORK_CANDIDATE ? kas_work_kind_name(w->kind) : name);
-        kas_table_cell(table, "%lld", (long long)w->index);
+        if (*w->name) /* the unmodified network is no candidate */
+            kas_table_cell(table, "%lld", (long long)w->index);
+        else
+            kas_table_cell(table, "%s", "");
         kas_table_cell(table, "%s", w->name);
         kas_table_cell(table, "%d", w->epochs);
         kas_table_cell(table, "%s", kas_work_state_name(w->state));
@@ -56,16 +58,11 @@ static bool is_called(const kas_work *w, const char *item)
 /* Finds an item by its number, by its name, or by the unique beginning of a kernel's name. */
 static kas_status find(const kas_study_args *args, const kas_study_view *view, const kas_work **out)
 {
-    int64_t number = 0;
-    const bool is_number = kas_integer_read(args->item, 0, 999999999, &number);
     int found = 0;
     for (int i = 0; i < view->count; i++) {
         const kas_work *w = &view->work[i];
-        bool candidate = w->kind == KAS_WORK_CANDIDATE;
-        bool match = candidate ? (is_number ? w->index == number
-                                            : strncmp(w->name, args->item, strlen(args->item)) == 0)
-                               : is_called(w, args->item);
-        if (match) {
+        if (w->kind == KAS_WORK_CANDIDATE ? kas_study_is_candidate(w, args->item)
+                                          : is_called(w, args->item)) {
             *out = w;
             found++;
         }

@@ -279,6 +279,20 @@ static const char *label(const subject *s)
     return s->unmodified ? "unmodified network" : s->path ? s->path : s->name;
 }
 
+/* Costs are whole numbers or have a unit; the other scores are numbers of any size. */
+static void score_cell(kas_table *table, int id, double value)
+{
+    char text[32];
+    if (id == KAS_SCORE_LATENCY)
+        kas_table_cell(table, "%s", kas_human_seconds(value, text));
+    else if (id == KAS_SCORE_FLOPS)
+        kas_table_cell(table, "%s", kas_human_count(value, text));
+    else if (id == KAS_SCORE_PARAMS || id == KAS_SCORE_LAYERS)
+        kas_table_cell(table, "%.0f", value);
+    else
+        kas_table_cell(table, "%.5g", value);
+}
+
 static kas_status print_table(const session *s)
 {
     kas_column columns[KAS_SCORES + 1] = {{"kernel", KAS_LEFT}};
@@ -294,7 +308,7 @@ static kas_status print_table(const session *s)
         kas_table_cell(table, "%s", label(from));
         for (int i = 0; i < KAS_SCORES; i++)
             if (from->scored.state[i] == KAS_SCORED)
-                kas_table_cell(table, "%.5g", from->scored.value[i]);
+                score_cell(table, i, from->scored.value[i]);
             else if (from->scored.state[i] != KAS_SCORE_NOT_ASKED)
                 kas_table_cell(table, "%s", kas_score_states[from->scored.state[i]]);
             else if (s->setup.asked[i]) /* ranks, of the unmodified network */
@@ -444,14 +458,19 @@ static kas_status print_all(const session *s)
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-static kas_status draw_minibatches(session *s)
+static kas_status draw_minibatches(session *s, int count)
 {
     const int batch = s->o->batch;
-    const kas_status status = kas_minibatches_draw(s->dataset, batch, s->o->seed, s->minibatch);
-    return status == KAS_BAD_INPUT &&
-                   s->dataset->train.count / KAS_SCORE_MINIBATCHES < (uint32_t)batch
-               ? kas_fail_context(status, "--batch %d (%d at least)", batch, KAS_SCORE_LEAST_BATCH)
-               : status;
+    const uint32_t images = s->dataset->train.count, most = images / (uint32_t)count;
+    char smaller[64] = "";
+    if (most >= (uint32_t)batch)
+        return kas_minibatches_draw(s->dataset, batch, count, s->o->seed, s->minibatch);
+    if (most >= KAS_SCORE_LEAST_BATCH)
+        snprintf(smaller, sizeof smaller, "--batch %u or less, or ", most);
+    return kas_fail(KAS_BAD_INPUT,
+                    "--batch %d: %s: train/images: %u images are too few for %d minibatch%s of %d; "
+                    "give %sa data set with more",
+                    batch, s->dataset->path, images, count, count > 1 ? "es" : "", batch, smaller);
 }
 
 static kas_status open_network(session *s)
@@ -475,16 +494,16 @@ static kas_status open_network(session *s)
     return kas_cli_net_targets(&net, &s->net, &s->target, &s->targets);
 }
 
-/* Draws minibatches if a score looks at images. */
+/* Draws as many minibatches as the scores look at. */
 static kas_status open_minibatches(session *s)
 {
-    bool needed = false;
+    unsigned needs = 0;
     for (int i = 0; i < KAS_SCORES; i++)
-        needed |= s->o->asked[i] && kas_score_get(i)->needs & KAS_SCORE_DATA;
-    if (!needed || !s->dataset)
+        needs |= s->o->asked[i] ? kas_score_get(i)->needs : 0;
+    if (!(needs & KAS_SCORE_DATA) || !s->dataset)
         return KAS_OK;
     s->setup.minibatch = s->minibatch;
-    return draw_minibatches(s);
+    return draw_minibatches(s, needs & KAS_SCORE_OTHER_DATA || s->o->agreement ? 2 : 1);
 }
 
 /* Reads the weights that are imitated. */

@@ -385,7 +385,8 @@ static kas_status run_session(session *s)
     if (s->o->picture)
         KAS_TRY(kas_file_check_writable(s->o->picture));
     KAS_TRY(kas_cli_training_open(s->o->dataset, false, &s->o->net, NULL, &s->data));
-    KAS_TRY(kas_minibatches_draw(s->data.dataset, s->o->batch, s->o->seed, s->minibatch));
+    KAS_TRY(kas_minibatches_draw(s->data.dataset, s->o->batch, KAS_SCORE_MINIBATCHES, s->o->seed,
+                                 s->minibatch));
     KAS_TRY(kas_net_targets(s->data.net, s->o->net.filter, &s->data.targets, &c->targets));
     c->net = s->data.net;
     c->target = s->data.targets;

@@ -28,6 +28,17 @@ static const kas_cli_value values[] = {{'l', KAS_CLI_TEXT(store_options, listen)
                                        {'s', KAS_CLI_TEXT(store_options, store)},
                                        {0}};
 
+/* Refuses what would have no effect, so that nobody believes that it had one. */
+static void check(const store_options *o, struct argp_state *state)
+{
+    if (o->listen && strcmp(o->action, "start") != 0)
+        argp_error(state, "--listen is an option of `kas-gpu store start`");
+    else if (o->port && !o->listen)
+        argp_error(state, "--port is that of --listen");
+    else if (o->store && strcmp(o->action, "import") != 0)
+        argp_error(state, "--store is an option of `kas-gpu store import`");
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     store_options *o = state->input;
@@ -44,8 +55,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             argp_error(state,
                        "expected start, stop or status and the folder of a server, or import "
                        "or export and a study");
-        else if (o->port && !o->listen)
-            argp_error(state, "--port is that of --listen");
+        else
+            check(o, state);
         return 0;
     default:
         return kas_cli_set(state, option_list, values, key, arg);

@@ -370,9 +370,11 @@ static kas_status dry_run(const train_cli *o, const kas_train_options *options)
         return KAS_OK;
     }
     const double mib = 1 << 20;
-    printf("%s: %.1f MiB of device memory, %d epochs of %" PRIu32 " steps of %d images\n",
-           o->net.name, (double)plan.total / mib, options->recipe.epochs,
-           options->train_count / (uint32_t)options->recipe.batch, options->recipe.batch);
+    const int epochs = options->recipe.epochs;
+    const uint32_t steps = options->train_count / (uint32_t)options->recipe.batch;
+    printf("%s: %.1f MiB of device memory, %d epoch%s of %" PRIu32 " step%s of %d images\n",
+           o->net.name, (double)plan.total / mib, epochs, epochs == 1 ? "" : "s", steps,
+           steps == 1 ? "" : "s", options->recipe.batch);
     printf("memory: weights and optimiser %.1f MiB, gradients %.1f, activations %.1f, images %.1f",
            (double)plan.kept / mib, (double)plan.gradients / mib, (double)plan.activations / mib,
            (double)plan.images / mib);

@@ -279,12 +279,12 @@ static kas_status open_session(const kas_session_request *request, session *s)
     else
         snprintf(s->study, sizeof s->study, "studies/%s-untrained-%llu", s->search.net,
                  (unsigned long long)s->search.seed);
-    KAS_TRY(check_folder(s));
     KAS_TRY(kas_devices_find(request->device ? request->device : "auto", &s->devices));
     snprintf(s->search.device, sizeof s->search.device, "%s", s->devices.kind);
     s->search.threads = s->common->threads;
     KAS_TRY(kas_problem_open(&s->search, s->dataset, &s->problem));
-    return kas_search_machine(&s->search, &s->devices, &s->machine);
+    KAS_TRY(kas_search_machine(&s->search, &s->devices, &s->machine));
+    return check_folder(s); /* last, because it makes the folder */
 }
 
 static kas_status measure(session *s, const kas_untrained_options *options)

@@ -21,6 +21,14 @@ static kas_status fail_path(kas_status code, const char *path, const char *what)
     return kas_fail(kas_machine_or(code), "%s: %s: %s", path, what, kas_strerror(errno));
 }
 
+/* Whoever gives a data set in place of a text should hear what it is. */
+static const char *kind_of(const kas_buf *text)
+{
+    static const char hdf5[] = "\x89HDF\r\n\x1a\n";
+    const size_t size = sizeof hdf5 - 1;
+    return text->size >= size && memcmp(text->data, hdf5, size) == 0 ? "; it is an HDF5 file" : "";
+}
+
 static kas_status read_all(int fd, const char *path, size_t limit, kas_buf *out)
 {
     char chunk[65536];
@@ -35,8 +43,8 @@ static kas_status read_all(int fd, const char *path, size_t limit, kas_buf *out)
             return kas_buf_status(out);
         total += (size_t)n;
         if (total > limit)
-            return kas_fail(KAS_BAD_INPUT, "%s: file is larger than the limit of %zu bytes", path,
-                            limit);
+            return kas_fail(KAS_BAD_INPUT, "%s: file is larger than the limit of %zu bytes%s", path,
+                            limit, kind_of(out));
         kas_buf_add(out, chunk, (size_t)n);
     }
 }

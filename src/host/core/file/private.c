@@ -160,5 +160,9 @@ kas_status kas_cache_dir(char out[4096])
     if (length >= 4096)
         return kas_fail(KAS_FAILURE, "the cache folder's path is too long; set KAS_CACHE_DIR");
     const kas_status status = make_cache_dir(out, named && *named);
-    return status == KAS_OK ? KAS_OK : kas_fail_context(status, "the cache of compiled kernels");
+    return status == KAS_OK
+               ? KAS_OK
+               : kas_fail_context(status, "the cache of compiled kernels (%s)",
+                                  named && *named ? "KAS_CACHE_DIR"
+                                                  : "set KAS_CACHE_DIR for another folder");
 }

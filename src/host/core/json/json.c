@@ -174,7 +174,8 @@ kas_status kas_json_parse(const char *name, const char *text, size_t size, kas_j
         return kas_fail(KAS_BAD_INPUT, "%s: %zu bytes of JSON; at most %zu are allowed", name, size,
                         limits.bytes);
     if (memchr(text, '\0', size))
-        return kas_fail(KAS_BAD_INPUT, "%s: NUL byte in JSON text", name);
+        return kas_fail(KAS_BAD_INPUT,
+                        "%s: a binary file (it has a NUL byte), and JSON is expected", name);
     KAS_TRY(check_depth(name, text, size, limits.depth));
     const char *end = NULL;
     cJSON *root = cJSON_ParseWithLengthOpts(text, size, &end, 0);

@@ -41,12 +41,20 @@ static kas_status split_off_test(job *m)
                           .train = {.count = train->count, .labels = train->label}};
     uint32_t *index = NULL, kept, held_out;
     snprintf(labels.path, sizeof labels.path, "%s", m->source);
-    KAS_TRY(kas_dataset_split(&labels, m->o->seed, m->o->test_share, &index, &kept, &held_out));
+    kas_status status =
+        kas_dataset_split(&labels, m->o->seed, m->o->test_share, &index, &kept, &held_out);
+    if (status == KAS_BAD_INPUT)
+        return kas_fail(status,
+                        "%s: --test-share %g of %" PRIu32 " images in %" PRIu32 " classes leaves "
+                        "the training set or the test set empty; give another share, or more "
+                        "images",
+                        m->source, m->o->test_share, train->count, labels.classes);
+    KAS_TRY(status);
     uint8_t *move = calloc(train->count, 1);
     for (uint32_t i = 0; move && i < held_out; i++)
         move[index[kept + i]] = 1;
-    kas_status status = move ? kas_file_list_move(train, move, &m->folder.test)
-                             : kas_fail(KAS_NO_MEMORY, "%s: no memory for a split", m->source);
+    status = move ? kas_file_list_move(train, move, &m->folder.test)
+                  : kas_fail(KAS_NO_MEMORY, "%s: no memory for a split", m->source);
     free(move);
     free(index);
     return status;
@@ -71,6 +79,11 @@ static kas_status choose(job *m)
     if (m->folder.others)
         kas_warn("%s: %" PRIu32 " files that are not .jpg, .jpeg or .png were left out", m->source,
                  m->folder.others);
+    if (m->folder.classes < 2)
+        return kas_fail(KAS_BAD_INPUT,
+                        "%s: all images are of one class (%s), and no network can be trained on "
+                        "that; give a folder with a folder for each of two classes at least",
+                        m->source, m->folder.class_name[0]);
     if (m->folder.test.count == 0)
         KAS_TRY(split_off_test(m));
     KAS_TRY(limit(m, &m->folder.train, "training images", m->o->limit_train));
@@ -166,19 +179,43 @@ static kas_status examine_all(const job *m, const kas_file_list *list, facts *f)
                   : KAS_OK;
 }
 
-/* Leaves damaged files out if that is allowed; otherwise fails and names the first of them. */
-static kas_status drop_damaged(const job *m, kas_file_list *list, facts *f)
+/* Counts the damaged files of a set. `first` becomes the complaint about the first of them, if there
+ * is none yet. */
+static uint32_t count_damaged(const kas_file_list *list, const facts *f, const char **first)
 {
-    uint32_t bad = 0, kept = 0, first = 0;
-    for (uint32_t i = list->count; i-- > 0;)
-        if (!f->good[i])
-            bad++, first = i;
-    if (bad && !m->o->skip_damaged)
+    uint32_t bad = 0;
+    for (uint32_t i = 0; i < list->count; i++) {
+        bad += !f->good[i];
+        if (!f->good[i] && !*first)
+            *first = f->complaint[i] ? f->complaint[i] : list->path[i];
+    }
+    return bad;
+}
+
+/* Fails if files are damaged, unless they may be left out and leave images in both sets. */
+static kas_status check_damaged(const job *m)
+{
+    const kas_file_list *train = &m->folder.train, *test = &m->folder.test;
+    const char *first = NULL;
+    const uint32_t bad_train = count_damaged(train, &m->train, &first);
+    const uint32_t bad_test = count_damaged(test, &m->test, &first);
+    const char *empty = bad_train == train->count ? "training" : "test";
+    if (bad_train == train->count || bad_test == test->count)
         return kas_fail(KAS_BAD_INPUT,
-                        "%s (%" PRIu32 " of %" PRIu32 " files cannot be used; --skip-damaged "
-                        "leaves them out)",
-                        f->complaint[first] ? f->complaint[first] : list->path[first], bad,
-                        list->count);
+                        "%s (%" PRIu32 " of %" PRIu32 " files cannot be used, among them all of "
+                        "the %s set; replace them)",
+                        first, bad_train + bad_test, train->count + test->count, empty);
+    if (bad_train + bad_test && !m->o->skip_damaged)
+        return kas_fail(KAS_BAD_INPUT,
+                        "%s (%" PRIu32 " of %" PRIu32 " files cannot be used; replace them, or "
+                        "leave them out with --skip-damaged)",
+                        first, bad_train + bad_test, train->count + test->count);
+    return KAS_OK;
+}
+
+static void drop_damaged(kas_file_list *list, facts *f)
+{
+    uint32_t kept = 0;
     for (uint32_t i = 0; i < list->count; i++) {
         if (!f->good[i])
             kas_warn("left out: %s", f->complaint[i] ? f->complaint[i] : list->path[i]);
@@ -187,9 +224,6 @@ static kas_status drop_damaged(const job *m, kas_file_list *list, facts *f)
         kept += f->good[i];
     }
     kas_file_list_keep(list, f->good);
-    if (list->count == 0)
-        return kas_fail(KAS_BAD_INPUT, "%s: no image of a set can be used", m->source);
-    return KAS_OK;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -312,8 +346,9 @@ kas_status kas_import_folder(const char *source, const char *path, const kas_fol
     test = m.folder.test.count;
     KAS_TRY_GOTO(examine_all(&m, &m.folder.train, &m.train), out);
     KAS_TRY_GOTO(examine_all(&m, &m.folder.test, &m.test), out);
-    KAS_TRY_GOTO(drop_damaged(&m, &m.folder.train, &m.train), out);
-    KAS_TRY_GOTO(drop_damaged(&m, &m.folder.test, &m.test), out);
+    KAS_TRY_GOTO(check_damaged(&m), out);
+    drop_damaged(&m.folder.train, &m.train);
+    drop_damaged(&m.folder.test, &m.test);
     KAS_TRY_GOTO(describe(&m), out);
     status = o->pixels ? kas_dataset_write_pixels(path, m.dataset, give_pixels, &m, o->compress)
                        : kas_dataset_write_encoded(path, m.dataset, give_bytes, &m);

@@ -54,6 +54,20 @@ static void put_facts(const kas_report_view *v, const char *about, kas_buf *out)
     kas_buf_puts(out, "</dd>\n</dl>\n");
 }
 
+/* Returns what an empty list means. */
+static const char *word_for_empty(const char *option)
+{
+    static const char *const words[][2] = {{"targets", "square (default)"},
+                                           {"allow", "all"},
+                                           {"kernels", "default"},
+                                           {"dilations", "default"},
+                                           {"shifts", "default"}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(option, words[i][0]) == 0)
+            return words[i][1];
+    return "none";
+}
+
 /* Every option, also those that no command line gave. */
 static void put_options(const kas_report_view *v, kas_buf *out)
 {
@@ -69,7 +83,8 @@ static void put_options(const kas_report_view *v, kas_buf *out)
         kas_buf_puts(out, "<li><span>");
         kas_html_text(out, item->string);
         kas_buf_puts(out, "</span> <span>");
-        kas_html_put(out, "%.400s", *value && strcmp(value, "[]") != 0 ? value : "none");
+        const bool empty = !*value || strcmp(value, "[]") == 0;
+        kas_html_put(out, "%.400s", empty ? word_for_empty(item->string) : value);
         kas_buf_puts(out, "</span></li>\n");
         cJSON_free(text);
     }

@@ -52,11 +52,11 @@ static kas_status check(const kas_dataset *d, uint32_t count, const uint8_t *pix
                           d->path, count, label[0]);
 }
 
-kas_status kas_minibatches_draw(const kas_dataset *d, int images, uint64_t seed,
+kas_status kas_minibatches_draw(const kas_dataset *d, int images, int count, uint64_t seed,
                                 kas_minibatch out[KAS_SCORE_MINIBATCHES])
 {
     const size_t n = (size_t)images, size = (size_t)d->h * d->w * d->c;
-    const uint32_t wanted = (uint32_t)images * KAS_SCORE_MINIBATCHES;
+    const uint32_t wanted = (uint32_t)images * (uint32_t)count;
     kas_status status = KAS_OK;
     uint32_t *order = NULL;
     uint8_t *pixels = NULL;
@@ -65,12 +65,12 @@ kas_status kas_minibatches_draw(const kas_dataset *d, int images, uint64_t seed,
         out[m] = (kas_minibatch){0};
     if (d->train.count < wanted)
         return kas_fail(KAS_BAD_INPUT,
-                        "%s: train/images: %u images are too few for %d minibatches of %d; give a "
+                        "%s: train/images: %u images are too few for %d minibatch%s of %d; give a "
                         "data set with more",
-                        d->path, d->train.count, KAS_SCORE_MINIBATCHES, images);
+                        d->path, d->train.count, count, count > 1 ? "es" : "", images);
     KAS_TRY_GOTO(choose(d->train.count, wanted, seed, &order), out);
     KAS_TRY_GOTO(kas_read_images(d, order, wanted, &pixels, &labels), out);
-    for (size_t m = 0; m < KAS_SCORE_MINIBATCHES; m++) {
+    for (size_t m = 0; m < (size_t)count; m++) {
         const uint8_t *own = pixels + m * n * size;
         KAS_TRY_GOTO(check(d, (uint32_t)images, own, labels + m * n, order + m * n), out);
         out[m] = (kas_minibatch){.images = images,

@@ -15,10 +15,11 @@ typedef struct kas_minibatch {
     uint16_t *label; /* [images] */
 } kas_minibatch;
 
-/* Draws KAS_SCORE_MINIBATCHES minibatches of different images each. KAS_BAD_INPUT when the data set
- * has too few images, an image is constant, or a minibatch has images of one class only: scores
- * would say nothing. The caller frees each, also after a failure. */
-kas_status kas_minibatches_draw(const kas_dataset *dataset, int images, uint64_t seed,
+/* Draws the first `count` minibatches, of different images each; the others are left empty.
+ * KAS_BAD_INPUT when the data set has too few images, an image is constant, or a minibatch has
+ * images of one class only: scores would say nothing. The caller frees each, also after a
+ * failure. */
+kas_status kas_minibatches_draw(const kas_dataset *dataset, int images, int count, uint64_t seed,
                                 kas_minibatch out[KAS_SCORE_MINIBATCHES]);
 void kas_minibatch_free(kas_minibatch *minibatch);
 

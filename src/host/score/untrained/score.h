@@ -46,7 +46,8 @@ enum {
     KAS_SCORE_SIGNS = 8,            /* which ReLUs are active there */
     KAS_SCORE_MACHINE = 16,         /* a machine model */
     KAS_SCORE_RANKS = 32,           /* the ranks of other scores among all kernels */
-    KAS_SCORE_FIXED = 64            /* does not depend on the initial weights */
+    KAS_SCORE_FIXED = 64,           /* does not depend on the initial weights */
+    KAS_SCORE_OTHER_DATA = 128      /* a second minibatch */
 };
 
 /* What is known of a score. Only one that is KAS_SCORED has a value, and a rank. */

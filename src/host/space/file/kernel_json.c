@@ -128,11 +128,11 @@ static kas_status read_header(const char *name, const cJSON *root)
     const char *text;
     if (!cJSON_IsObject(root))
         return kas_fail(KAS_BAD_INPUT, "%s: expected a JSON object", name);
-    KAS_TRY(kas_json_only(root, name, fields));
-    KAS_TRY(kas_json_string(root, name, "format", &text));
+    KAS_TRY(kas_json_string(root, name, "format", &text)); /* first: what kind of file it is */
     if (strcmp(text, KAS_KERNEL_FORMAT) != 0)
         return kas_fail(KAS_BAD_INPUT, "%s: field \"format\": expected \"%s\", found \"%.40s\"",
                         name, KAS_KERNEL_FORMAT, text);
+    KAS_TRY(kas_json_only(root, name, fields));
     KAS_TRY(kas_kernel_read_version(name, root));
     if (!kas_json_has(root, "about"))
         return KAS_OK;
