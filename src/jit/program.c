@@ -188,7 +188,7 @@ static kas_status name_record(builder *b, const kas_nest *plain, kas_operation *
     if (status == KAS_OK)
         status = kas_buf_status(&text);
     if (status == KAS_OK)
-        kas_tuned_name(b->ir.cpu, b->ir.dtype, plain, kas_buf_text(&text), op->record);
+        kas_tuned_name(&b->ir, plain, kas_buf_text(&text), op->record);
     kas_buf_free(&text);
     return status;
 }

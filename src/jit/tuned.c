@@ -9,16 +9,19 @@
 #include "host/core/log.h"
 #include "host/core/sha256.h"
 #include "jit/compile/cache.h"
+#include "jit/schedule/sequence_text.h"
 
-enum { FORMAT = 2 }; /* part of every name: raised when steps get another meaning */
+enum { FORMAT = 3 }; /* part of every name: raised when steps get another meaning */
 
-void kas_tuned_name(bool cpu, kas_dtype dtype, const kas_nest *nest, const char *text,
-                    char name[65])
+void kas_tuned_name(const kas_ir *ir, const kas_nest *nest, const char *text, char name[65])
 {
     kas_buf all = {0};
-    kas_buf_printf(&all, "schedule %d.%d|%s|%d|%u %u %u|%u %u %u|%s", KAS_CACHE_FORMAT, FORMAT,
-                   cpu ? "cpu" : "cuda", dtype, nest->grid[0], nest->grid[1], nest->grid[2],
-                   nest->block[0], nest->block[1], nest->block[2], text);
+    kas_buf_printf(&all, "schedule %d.%d|%s|%d|%u %u %u|%u %u %u|", KAS_CACHE_FORMAT, FORMAT,
+                   ir->cpu ? "cpu" : "cuda", ir->dtype, nest->grid[0], nest->grid[1], nest->grid[2],
+                   nest->block[0], nest->block[1], nest->block[2]);
+    for (int id = 0; id < nest->bases; id++) /* equal texts can have loops of other names */
+        kas_loop_print(ir, nest, id, &all);
+    kas_buf_printf(&all, "|%s", text);
     kas_sha256_hex(kas_buf_text(&all), all.size, name);
     kas_buf_free(&all);
 }

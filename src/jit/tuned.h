@@ -1,7 +1,7 @@
 /* Schedules of single launches that were tuned on one device, in a folder.
  *
  * A record is named by what it is for: a digest of the launch's text by its default schedule, with
- * dtype and grid. So kernel, shape, images and precision are in the name, programs share records
+ * dtype, grid and the names of its loops. So kernel, shape, images and precision are in the name, programs share records
  * where they have launches in common, and no record is ever taken for another launch. It is a
  * schedule file (schedule_file.h) with one kernel, or with none where nothing beat the default. So is
  * the record of a pass of a convolution, with one map: whether the library computes it or loops of our
@@ -15,8 +15,7 @@
 #include "jit/schedule/schedule_file.h"
 
 /* Names the record of a launch. `text`: of its kernel by the default schedule, called "kernel". */
-void kas_tuned_name(bool cpu, kas_dtype dtype, const kas_nest *nest, const char *text,
-                    char name[65]);
+void kas_tuned_name(const kas_ir *ir, const kas_nest *nest, const char *text, char name[65]);
 
 /* Names the record of a pass of a convolution, by all of which it depends on: its description. What
  * is found is who computes it, as a map of the file. */
