@@ -38,7 +38,7 @@ expect 2 'there is no score "fishers"; there are fisher, ' "${score[@]}" --score
 expect 2 '--batch: expected an integer in [8, 1024]' "${score[@]}" --batch 7
 expect 0 'fisher' "${score[@]}" --batch 64 # one minibatch
 expect 3 '--batch 64: '"$dir/s.h5"': train/images: 120 images are too few for 2 minibatches of 64; give --batch 60 or less, or a data' \
-    "${score[@]}" --batch 64 --agreement
+    "${score[@]}" --sampled 2 --batch 64 --agreement
 expect 3 'too few for 1 minibatch of 121; give --batch 120 or less' "${score[@]}" --batch 121
 expect 0 ' us' "$kas" score --net resnet20 --input 3x8x8 --scores latency,params --machine h100 # a unit
 ! grep -q 'e+05' out || fail "parameters are no whole number"
@@ -71,7 +71,7 @@ END
     "$kas" dataset import idx "$dir/$kind" -o "$dir/$kind.h5" --quiet
 done
 expect 3 'of the training set is constant' "$kas" score --net resnet20 --dataset "$dir/constant.h5" kernels/conv.json
-expect 3 'all 8 images of the minibatch are of class 0' "$kas" score --net resnet20 --dataset "$dir/class.h5" --batch 8 --agreement kernels/conv.json
+expect 3 'all 8 images of the minibatch are of class 0' "$kas" score --net resnet20 --dataset "$dir/class.h5" --batch 8 --agreement kernels/conv.json kernels/depthwise.json
 
 # A kernel that overflows has no score that looks at the network, and no rank; the other one has.
 /usr/bin/python3 - "$dir/over.json" <<'END'

@@ -46,7 +46,7 @@ for batch in 64 256; do
     records L | grep -vxFf "$dir/before" | xargs -r rm
     tune --batch $batch >"$dir/all"
     launches
-    [ "$(values known)" = "false false " ] || fail "found for another shape: $(cat "$dir/all")"
+    ! values known | grep -q true || fail "found for another shape: $(cat "$dir/all")" # one core has more launches
 done
 echo "ok: found again"
 
