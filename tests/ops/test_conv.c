@@ -237,6 +237,16 @@ static void test_loops(void **state)
     print_worst("loops");
 }
 
+/* So many channels and pixels that AVX2's windows run in oneDNN's own layout. */
+static void test_large(void **state)
+{
+    (void)state;
+    if (orders() != 3 || the_dtype != KAS_F32)
+        skip();
+    static const conv_case large[] = {{1, 46, 46, 256, 256, 16, 3, 3, 1, SAME, 0, 0}};
+    run_all(large, 1, false, false, "large");
+}
+
 /* Our loops with one operand off a multiple of 16 bytes, dense and depthwise. */
 static void test_crooked(void **state)
 {
@@ -391,8 +401,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_library),        cmocka_unit_test(test_tf32),
         cmocka_unit_test(test_finite_padding), cmocka_unit_test(test_loops),
-        cmocka_unit_test(test_crooked),        cmocka_unit_test(test_deterministic),
-        cmocka_unit_test(test_bias),           cmocka_unit_test(test_bad_descriptor),
+        cmocka_unit_test(test_large),          cmocka_unit_test(test_crooked),
+        cmocka_unit_test(test_deterministic),  cmocka_unit_test(test_bias),
+        cmocka_unit_test(test_bad_descriptor),
     };
     return RUN_FOR_EACH_DTYPE(tests, open_the_device, close_the_device);
 }

@@ -413,12 +413,28 @@ static bool has_bf16(void)
     return (isa & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
 }
 
+/* Returns whether the layout that oneDNN chooses, blocks of channels, is worth two reorders. AVX2's
+ * small windows write channels-last pixels slowly where these are large and memory holds them, and take
+ * 1.02 to 1.37 times as long (bench/results, 2026-11-29). A residual would be reordered as well. */
+static bool prefers_blocks(const kas_conv_desc *d, kas_conv_pass pass,
+                           const kas_conv_epilogue *epilogue)
+{
+    enum { LEAST_CHANNELS = 64, LEAST_OF_GROUP = 16, MOST_TAPS = 9, LEAST_BYTES = 8 << 20 };
+    const int taps = d->kernel_h * d->kernel_w, least = LEAST_OF_GROUP * d->groups;
+    const double bytes = sizeof(float) * (double)d->n * d->h * d->w * d->c_in;
+    return !kas_cpu_avx512 && pass == KAS_CONV_FORWARD && !(epilogue && epilogue->residual) &&
+           taps > 1 && taps <= MOST_TAPS && d->c_in >= LEAST_CHANNELS &&
+           d->c_out >= LEAST_CHANNELS && d->c_in >= least && d->c_out >= least &&
+           bytes * d->c_in / LEAST_CHANNELS >= LEAST_BYTES;
+}
+
 kas_status kas_dnnl_pass_create(kas_cpu *cpu, const kas_conv_desc *desc, kas_conv_pass number,
                                 const kas_conv_epilogue *epilogue, kas_dnnl_pass **out)
 {
     KAS_TRY(kas_dnnl_open(cpu));
     const bool as_they_are = desc->dtype == KAS_F32 || (desc->dtype == KAS_BF16 && has_bf16());
-    const way ways[] = {{true, false}, {true, true}, {false, false}, {false, true}};
+    const bool blocks = prefers_blocks(desc, number, epilogue);
+    const way ways[] = {{true, blocks}, {true, !blocks}, {false, false}, {false, true}};
     const int first = as_they_are ? 0 : 2, last = desc->dtype == KAS_F32 ? 2 : 4;
     kas_status status = KAS_UNSUPPORTED;
     for (int i = first; i < last && status == KAS_UNSUPPORTED; i++)
