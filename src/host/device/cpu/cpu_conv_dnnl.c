@@ -415,7 +415,7 @@ static bool has_bf16(void)
 
 /* Returns whether the layout that oneDNN chooses, blocks of channels, is worth two reorders. AVX2's
  * small windows write channels-last pixels slowly where these are large and memory holds them, and take
- * 1.02 to 1.37 times as long (bench/results, 2026-11-29). A residual would be reordered as well. */
+ * 1.02 to 1.37 times as long (bench/results: peer-layers). A residual would be reordered as well. */
 static bool prefers_blocks(const kas_conv_desc *d, kas_conv_pass pass,
                            const kas_conv_epilogue *epilogue)
 {
