@@ -27,15 +27,16 @@ int kas_pieces_of(const kas_target *t, bool stride_inside, const kas_program_opt
     return images * LEAST_SHARE < room ? 1 : o->batch / images;
 }
 
-/* Returns the bytes of the largest tensor between X and Y that has memory and grows with the
- * images. */
+/* Returns the bytes of the largest tensor between X and Y that has memory of its own and grows with the
+ * images; 0: there is none. */
 static double largest(const kas_ir *ir, int images)
 {
     double most = 0;
     for (int i = 0; i < ir->tensors; i++) {
         const kas_ir_tensor *t = &ir->tensor[i];
         const double bytes = (double)kas_dtype_size(t->dtype) * (double)t->floats;
-        if (t->materialised && t->role == KAS_ROLE_SCRATCH && t->size[0] == images && bytes > most)
+        if (t->materialised && t->memory < 0 && t->role == KAS_ROLE_SCRATCH &&
+            t->size[0] == images && bytes > most)
             most = bytes;
     }
     return most;
@@ -45,6 +46,8 @@ int kas_pieces_within(const kas_ir *ir, const kas_program_options *o, int pieces
 {
     int images = o->batch / pieces;
     const double room = INNER_SHARE * (double)o->piece_bytes, image = largest(ir, images) / images;
+    if (image == 0) /* an operation reads X and writes Y: nothing of a piece would be read again */
+        return 1;
     while (o->piece_bytes && images > 1 && (o->batch % images || images * image > room))
         images--;
     return o->batch / images;
