@@ -1,10 +1,10 @@
 /* Schedules of single launches that were tuned on one device, in a folder.
  *
  * A record is named by what it is for: a digest of the launch's text by its default schedule, with
- * dtype, grid and the names of its loops. So kernel, shape, images and precision are in the name, programs share records
- * where they have launches in common, and no record is ever taken for another launch. It is a
- * schedule file (schedule_file.h) with one kernel, or with none where nothing beat the default. So is
- * the record of a pass of a convolution, with one map: whether the library computes it or loops of our
+ * dtype, grid and the names of its loops. So kernel, shape, images and precision are in the name,
+ * programs share records where they have launches in common, and no record is ever taken for another
+ * launch. It is a schedule file (schedule_file.h) with one kernel, or with none where nothing beat the
+ * default. So is the record of a pass of a convolution, with one map: whether the library computes it or loops of our
  * own. Its first line, a comment, has the figures that the tuner found, and in how many trials.
  * Steps are checked wherever they are read; a record that has become illegal counts as missing.
  * Other folders include this header. */

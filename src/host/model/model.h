@@ -105,7 +105,8 @@ kas_status kas_model_save(kas_model *model, const char *path, const char *const 
  * KAS_BAD_INPUT and names the tensor that is missing, has another shape, belongs to no layer, or
  * is not finite. */
 kas_status kas_model_load(kas_model *model, const char *path, bool partial);
-/* And says how many tensors were taken, and which weights begin at random or were left out. */
+/* Does the same, and says how many tensors were taken, and which weights begin at random or were left
+ * out. */
 kas_status kas_model_load_and_tell(kas_model *model, const char *path, bool partial);
 
 /* Copy everything that a run needs to continue, as it lies in memory, to and from the host:

@@ -116,7 +116,8 @@ static void cpu_passes(void **state)
 }
 
 /* Matrix products take what oneDNN's matmul took for them on one core of an EPYC (Zen 3, 50 G
- * multiply-adds a second), within a third. Small ones are convolutions in groups. */
+ * multiply-adds a second; called alone, the least of 60 runs), within a third. Small ones are
+ * convolutions in groups. */
 static void cpu_products(void **state)
 {
     (void)state;

@@ -1,7 +1,8 @@
 /* Convolution on the CPU: oneDNN runs a pass if it has good code for it, as matrix products where it is
- * a list of these, and otherwise our own kernels do, over lines of pixels where they can. oneDNN computes epilogues at inference, except
- * for activations that lose NaN there: for those our own kernel makes a pass over y, in place.
- * Kernels over lines add bias and residual, and all their activations are such passes. */
+ * a list of these, and otherwise our own kernels do, over lines of pixels where they can. oneDNN
+ * computes epilogues at inference, except for activations that lose NaN there: for those our own
+ * kernel makes a pass over y, in place. Kernels over lines add bias and residual, and all their
+ * activations are such passes. */
 #include "host/device/cpu/cpu_conv.h"
 
 #include "cuda/kernels/prelude.h"
@@ -252,8 +253,8 @@ kas_status kas_cpu_conv_run(const kas_step *step)
     if (library)
         KAS_TRY(run_library(step, library, &call));
     else if (conv->products[step->pass])
-        return kas_products_run((kas_cpu *)conv->device, conv->products[step->pass], step->pass,
-                                &call);
+        KAS_TRY(kas_products_run((kas_cpu *)conv->device, conv->products[step->pass], step->pass,
+                                 &call));
     else if (conv->lines[step->pass])
         kas_lines_run((kas_cpu *)conv->device, &conv->desc, step->pass, &call, conv->partial);
     else

@@ -19,15 +19,6 @@
 
 #include "host/device/cpu/dnnl.h"
 
-kas_status kas_dnnl_fail(dnnl_status_t code, const char *statement)
-{
-    if (code == dnnl_unimplemented)
-        return kas_fail(KAS_UNSUPPORTED, "oneDNN refuses: %s", statement);
-    if (code == dnnl_out_of_memory)
-        return kas_fail(KAS_NO_MEMORY, "oneDNN is out of memory: %s", statement);
-    return kas_fail(KAS_DEVICE, "%s: oneDNN status %d", statement, (int)code);
-}
-
 /* One tensor: the caller's memory, and the memory on which the primitive works (the same object
  * when the layouts agree). */
 typedef struct port {
@@ -65,16 +56,6 @@ static const int port_arg[3][PORTS] = {{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG
                                        {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
                                        {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST}};
 static const int port_output[3] = {PORT_Y, PORT_X, PORT_W};
-
-kas_status kas_dnnl_open(kas_cpu *cpu)
-{
-    if (!cpu->engine)
-        TRY_DNNL(dnnl_engine_create((dnnl_engine_t *)&cpu->engine, dnnl_cpu, 0));
-    if (!cpu->stream)
-        TRY_DNNL(dnnl_stream_create((dnnl_stream_t *)&cpu->stream, cpu->engine,
-                                    dnnl_stream_default_flags));
-    return KAS_OK;
-}
 
 /* Describes channels-last pixels with a pitch, in oneDNN's logical order n, c, h, w. */
 static kas_status describe_pixels(dnnl_memory_desc_t *desc, dnnl_data_type_t type, int n, int c,
@@ -414,8 +395,9 @@ static bool has_bf16(void)
 }
 
 /* Returns whether the layout that oneDNN chooses, blocks of channels, is worth two reorders. AVX2's
- * small windows write channels-last pixels slowly where these are large and memory holds them, and take
- * 1.02 to 1.37 times as long (bench/results: peer-layers). A residual would be reordered as well. */
+ * small windows write channels-last pixels slowly where these are large and memory holds them: 3x3 at
+ * 128 channels and 28x28 pixels takes up to 1.5 times as long (bench/results: peer-layers). A residual
+ * would be reordered as well. */
 static bool prefers_blocks(const kas_conv_desc *d, kas_conv_pass pass,
                            const kas_conv_epilogue *epilogue)
 {
