@@ -117,6 +117,7 @@ static kas_status build(session *s)
                                          .dtype = kas_precision_dtype(s->precision),
                                          .tf32 = s->precision == KAS_PRECISION_TF32,
                                          .linear_policy = policy,
+                                         .lanes = kas_cpu_lanes(),
                                          .piece_bytes = kas_piece_bytes(policy, s->threads),
                                          .tuned = s->schedules ? tuned : NULL,
                                          .prefix = "k"};

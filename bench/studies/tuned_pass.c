@@ -44,6 +44,7 @@ static kas_status prepare_way(session *s, int way, int t, const char *tuned)
     const kas_program_options options = {.batch = atoi(s->argv[5]),
                                          .training = strcmp(s->argv[6], "training") == 0,
                                          .linear_policy = policy,
+                                         .lanes = kas_cpu_lanes(),
                                          .piece_bytes = kas_piece_bytes(policy, kas_cores()),
                                          .prefix = way ? "t" : "d",
                                          .tuned = way ? tuned : NULL};

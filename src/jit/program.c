@@ -464,6 +464,7 @@ static kas_status lower(builder *b, const kas_kernel *kernel, const kas_program_
     b->program->maps = 0;
     b->ir.dtype = o->dtype;
     b->ir.cpu = o->linear_policy == KAS_LINEAR_CPU;
+    b->ir.lanes = o->lanes ? o->lanes : KAS_PROGRAM_LANES;
     b->lower = (kas_lower){.ir = &b->ir,
                            .kernel = kernel,
                            .target = target,

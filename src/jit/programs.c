@@ -140,6 +140,7 @@ kas_status kas_programs_build(const kas_replacement *replacement,
                                       .tf32 = options->tf32,
                                       .unwritten = options->unwritten,
                                       .linear_policy = options->linear_policy,
+                                      .lanes = options->lanes,
                                       .piece_bytes = options->piece_bytes}};
     if (!replacement)
         return KAS_OK;

@@ -28,7 +28,7 @@ typedef struct kas_programs {
     kas_loaded **loaded;   /* [count] */
 } kas_programs;
 
-/* Reads batch, training, dtype, tf32, unwritten, linear_policy, piece_bytes and tuned of `options`,
+/* Reads batch, training, dtype, tf32, unwritten, linear_policy, lanes, piece_bytes and tuned of `options`,
  * of which `tuned` must outlive the call only; programs without gradients get the epilogues of
  * their targets. `replacement` NULL gives no programs. */
 kas_status kas_programs_build(const kas_replacement *replacement,

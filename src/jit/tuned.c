@@ -11,7 +11,7 @@
 #include "jit/compile/cache.h"
 #include "jit/schedule/sequence_text.h"
 
-enum { FORMAT = 3 }; /* part of every name: raised when steps get another meaning */
+enum { FORMAT = 4 }; /* part of every name: raised when steps get another meaning */
 
 void kas_tuned_name(const kas_ir *ir, const kas_nest *nest, const char *text, char name[65])
 {

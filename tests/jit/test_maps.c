@@ -154,8 +154,56 @@ static void test_loops(void **state)
     stored = KAS_F32;
 }
 
+/* Returns the most float32 values of sums that a kernel of the program keeps in registers. */
+static int most_kept(const kas_program *p)
+{
+    static const char word[] = "KAS_SUMS(";
+    int most = 0;
+    for (const char *at = strstr(p->source, word); at; at = strstr(at + 1, word)) {
+        int turns, lanes;
+        assert_int_equal(sscanf(at + sizeof word - 1, "%*[^,], %d, %d", &turns, &lanes), 2);
+        most = turns * lanes > most ? turns * lanes : most;
+    }
+    return most;
+}
+
+/* AVX-512 has 32 registers of 16 values, AVX2 16 of 8: three quarters are for sums. */
+static void test_registers(void **state)
+{
+    (void)state;
+    static const int lanes[] = {8, 16};
+    kas_kernel k = {0};
+    kas_schedule_file *file = calloc(1, sizeof *file);
+    const kas_target target = make_target(cases[0].setting);
+    assert_non_null(file);
+    build_groups(&k);
+    k.group_value[0] = 2;
+    k.group_value[1] = 4;
+    OK(kas_kernel_infer(&k));
+    const kas_binding binding = make_binding(&target);
+    kas_program *usual = build(&k, &target, &binding, 2, NULL);
+    prescribe(&cases[0], usual, 2, file);
+    for (int i = 0; i < 2; i++) {
+        const kas_program_options options = {.batch = 2,
+                                             .training = true,
+                                             .linear_policy = KAS_LINEAR_CPU,
+                                             .lanes = lanes[i],
+                                             .prefix = "k0",
+                                             .schedule_file = file};
+        kas_program *loops;
+        OK(kas_program_build(&k, &target, &binding, &options, &loops));
+        assert_int_equal(count(loops->source, "KAS_SUMS("), cases[0].sums);
+        assert_in_range(most_kept(loops), 8 * lanes[i], 3 * lanes[i] / 2 * lanes[i]);
+        kas_program_free(loops);
+    }
+    kas_program_free(usual);
+    kas_schedule_file_free(file);
+    free(file);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_loops)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_loops),
+                                       cmocka_unit_test(test_registers)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -243,6 +243,7 @@ static kas_status build(subject *s, placed *p)
                                                  .dtype = kas_precision_dtype(s->o->precision),
                                                  .tf32 = s->o->precision == KAS_PRECISION_TF32,
                                                  .linear_policy = policy,
+                                                 .lanes = kas_cpu_lanes(),
                                                  .piece_bytes =
                                                      kas_piece_bytes(policy, kas_cores()),
                                                  .prefix = prefix,

@@ -235,6 +235,7 @@ static kas_status build_programs(const kas_kernel *kernel, const kas_target *tar
             .tf32 = o->tf32,
             .gained = o->gained || kas_agree_gain(o, i) != 1,
             .linear_policy = o->linear_policy,
+            .lanes = kas_cpu_lanes(),
             .piece_bytes = piece_bytes(o, &target[i]),
             .x_pitch = kas_pitch_of(o->dtype, (int)target[i].c_in) + o->pitch_more,
             .y_pitch = kas_pitch_of(o->dtype, (int)target[i].c_out) + o->pitch_more,

@@ -76,6 +76,9 @@ kas_status kas_device_spec_read(const char *text, kas_device_spec *out);
 kas_status kas_device_open(const char *spec, int threads, kas_device **out);
 void kas_device_close(kas_device *device); /* NULL is allowed */
 const kas_device_info *kas_device_get_info(const kas_device *device);
+/* Returns the float32 values of a vector of the processor for which the CPU device's kernels were built:
+ * 16 with AVX-512, else 8. */
+int kas_cpu_lanes(void);
 /* Frees the memory that the device holds for libraries. No plan and no convolution of it
  * may exist. */
 void kas_device_trim(kas_device *device);

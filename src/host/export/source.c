@@ -45,6 +45,7 @@ kas_status kas_export_source(const kas_export_net *net, const kas_device_info *t
         KAS_TRY(kas_tuned_folder(tuned_on, folder));
         options.tuned = folder;
         options.linear_policy = kas_linear_policy_of(tuned_on->arch);
+        options.lanes = kas_cpu_lanes();
         options.piece_bytes = kas_piece_bytes(options.linear_policy, kas_cores());
     }
     KAS_TRY(kas_programs_build(net->replacement, &options, &programs));

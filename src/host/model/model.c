@@ -65,6 +65,7 @@ kas_status kas_model_build_programs(const kas_model_options *options,
 {
     kas_program_options programs = program_options(options);
     programs.linear_policy = kas_linear_policy_of(device);
+    programs.lanes = kas_cpu_lanes();
     programs.piece_bytes = kas_piece_bytes(programs.linear_policy, kas_cores());
     programs.tuned = options->tuned;
     return kas_programs_build(replacement, &programs, out);

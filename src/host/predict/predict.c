@@ -247,6 +247,7 @@ kas_status kas_predict_lower(const kas_machine *machine, const kas_replacement *
         .dtype = kas_precision_dtype(precision),
         .tf32 = precision == KAS_PRECISION_TF32,
         .linear_policy = machine->gpu ? KAS_LINEAR_GPU : KAS_LINEAR_CPU,
+        .lanes = machine->gpu ? 0 : (int)machine->lanes,
         .piece_bytes = machine->gpu ? 0 : kas_piece_bytes(KAS_LINEAR_CPU, (int)machine->cores),
         .unwritten = true};
     return kas_programs_build(replacement, &options, out);

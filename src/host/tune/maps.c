@@ -139,28 +139,46 @@ static kas_status append(timing *t, ready *r, const kas_operation *op)
                            sizeof *args * (size_t)op->args);
 }
 
-/* Makes a plan of the operations that `other` does not have, so many times. An operation is known by
- * its record. */
+/* An operation is known by its record. */
+static bool same(const kas_operation *a, const kas_operation *b)
+{
+    return a->times == b->times && strcmp(a->record, b->record) == 0;
+}
+
+/* Writes down which operations `other` does not run, too, and as often. */
+static kas_status find_rest(const kas_program *p, const kas_program *other, bool *rest)
+{
+    const int own = operations_of(p), others = operations_of(other);
+    bool *taken = calloc((size_t)others + 1, sizeof *taken); /* each stands for one of ours */
+    if (!taken)
+        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was tuned");
+    for (int i = 0; i < own; i++) {
+        int j = 0;
+        while (j < others && (taken[j] || !same(operation_of(other, j), operation_of(p, i))))
+            j++;
+        rest[i] = j == others;
+        taken[j] = true;
+    }
+    free(taken);
+    return KAS_OK;
+}
+
+/* Makes a plan of the operations that `other` does not have, for the whole batch so many times: one
+ * program may cut it into pieces where the other does not. */
 static kas_status plan_rest(timing *t, ready *r, const kas_program *other, int times)
 {
-    const int own = operations_of(r->program), others = operations_of(other);
-    kas_status status = kas_plan_create(t->device, &r->plan);
-    for (int k = 0; k < times && status == KAS_OK; k++) {
-        char *taken = calloc((size_t)others + 1, 1); /* each stands for one of ours */
-        if (!taken)
-            return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was tuned");
-        for (int i = 0; i < own && status == KAS_OK; i++) {
-            const kas_operation *op = operation_of(r->program, i);
-            int j = 0;
-            while (j < others && (taken[j] || strcmp(operation_of(other, j)->record, op->record)))
-                j++;
-            if (j < others)
-                taken[j] = 1;
-            else
-                status = append(t, r, op);
-        }
-        free(taken);
-    }
+    const kas_program *p = r->program;
+    const int own = operations_of(p);
+    bool *rest = calloc((size_t)own + 1, sizeof *rest);
+    kas_status status = rest ? find_rest(p, other, rest)
+                             : kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was tuned");
+    if (status == KAS_OK)
+        status = kas_plan_create(t->device, &r->plan);
+    for (int k = 0; k < times * p->pieces; k++)
+        for (int i = 0; i < own && status == KAS_OK; i++)
+            if (rest[i] && k % p->pieces < operation_of(p, i)->times)
+                status = append(t, r, operation_of(p, i));
+    free(rest);
     return status;
 }
 

@@ -173,6 +173,7 @@ typedef struct kas_ir_tensor {
 typedef struct kas_ir {
     kas_dtype dtype; /* dtype of activations and weights */
     bool cpu;        /* kernels are scheduled for a CPU */
+    int lanes;       /* of a CPU's vector: float32 values */
     kas_arena *arena;
     kas_hashcons atoms, sums, exprs;
     kas_range *ix_range; /* by kas_ix */

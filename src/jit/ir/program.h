@@ -234,6 +234,8 @@ kas_linear_policy kas_linear_policy_of(const char *device);
  * maps have, so that files with weights in the order of memory can be told apart. */
 enum { KAS_WEIGHT_ORDER = 5 };
 
+enum { KAS_PROGRAM_LANES = 16 };
+
 typedef struct kas_program_options {
     int batch;
     bool training;
@@ -245,6 +247,7 @@ typedef struct kas_program_options {
     /* No text: operations are counted but cannot be run, and have no args */
     bool unwritten;
     kas_linear_policy linear_policy;
+    int lanes;            /* float32 values of a CPU's vector; 0: KAS_PROGRAM_LANES */
     size_t piece_bytes;   /* most bytes of X or of Y in a piece; 0: the batch is one piece */
     int x_pitch, y_pitch; /* elements; 0 = kas_pitch_of(dtype, channels) */
     const char *prefix;   /* e.g. "k0"; letters and digits */

@@ -18,11 +18,9 @@ enum {
     SUMS = 64,             /* registers for the sums of a thread */
     LEAST_THREADS = 16384, /* of a launch, which keep a large GPU's memory busy */
     MOST_LANES_CPU = 512,
-    /* Of a CPU: lanes of a register, registers for sums, and turns inside the lanes (steps.c) */
-    REGISTER_LANES = 16,
-    REGISTER_SUMS = 24,
+    /* Of a CPU: turns inside the lanes (steps.c), terms of a sum that is kept in registers */
     MOST_SUM_TURNS = 16,
-    LEAST_TERMS = 8 /* of a sum that is kept there */
+    LEAST_TERMS = 8
 };
 
 /* Most of the loads that may be left over: for less a longer text does not pay. */
@@ -297,9 +295,11 @@ typedef struct sums {
 static void choose_turns(const kas_ir *ir, const kas_nest *nest, kas_ex run, kas_ex number,
                          int64_t lanes, sums *best)
 {
-    const int64_t vectors = lanes % REGISTER_LANES ? 2 * lanes / REGISTER_LANES /* half as long */
-                                                   : lanes / REGISTER_LANES,
-                  most = REGISTER_SUMS / vectors;
+    /* AVX-512 has 32 registers, and 16 lanes in each; AVX2 half of both. */
+    const int64_t registers = 3 * ir->lanes / 2,
+                  vectors = lanes % ir->lanes ? 2 * lanes / ir->lanes /* half as long */
+                                              : lanes / ir->lanes,
+                  most = registers / vectors;
     for (int i = 0; i < nest->loops; i++) {
         const int var = nest->loop[i];
         const int64_t turns =
@@ -317,9 +317,9 @@ static void choose_turns(const kas_ir *ir, const kas_nest *nest, kas_ex run, kas
 static void choose_sums(const kas_ir *ir, const kas_nest *nest, kas_ex run, kas_ex number,
                         sums *best)
 {
-    enum { STEP = REGISTER_LANES / 2 };
+    enum { STEP = 8 };
     const int64_t extent = ir->var_size[nest->lane];
-    for (int64_t lanes = STEP; lanes <= extent && lanes <= 4 * REGISTER_LANES; lanes += STEP)
+    for (int64_t lanes = STEP; lanes <= extent && lanes <= 4 * ir->lanes; lanes += STEP)
         if (extent % lanes == 0)
             choose_turns(ir, nest, run, number, lanes, best);
 }

@@ -487,6 +487,7 @@ static kas_status print_program(const show_options *o, const view *v, kas_buf *o
                                          .dtype = kas_precision_dtype(precision),
                                          .tf32 = precision == KAS_PRECISION_TF32,
                                          .linear_policy = kas_linear_policy_of(device),
+                                         .lanes = kas_cpu_lanes(),
                                          .prefix = "k0",
                                          .unwritten = !o->source,
                                          .list_schedules = !o->source};

@@ -5,10 +5,8 @@
 
 #include "host/device/cpu/cpu.h"
 
-/* 1: the device's kernels were built for AVX-512, for AVX2. kas_cpu_lanes returns the float32 values
- * of the vectors that they were built for. */
+/* 1: the device's kernels were built for AVX-512, for AVX2. */
 extern const int kas_cpu_avx512, kas_cpu_avx2;
-int kas_cpu_lanes(void);
 
 /* The tensors of one call. */
 typedef struct kas_cpu_call {
