@@ -312,6 +312,22 @@ static void windows_are_read(void **state)
 
 /* Overwrites 8 bytes of the file. */
 static void scribble(off_t at)
+/* An image a chunk, as a compressed set has it: the time to find them grows with their number, and not with its square. */
+static void many_chunks_are_found(void **state)
+{
+    (void)state;
+    const storage gzip = {.images = 1, .deflate = true};
+    kas_dataset *whole = NULL, *d = NULL;
+    write_file(&gzip, 20000, 4);
+    OK(kas_dataset_open(path, &whole));
+    setenv("KAS_DATA_LIMIT_SECONDS", "2", 1);
+    OK(kas_dataset_open_streamed(path, &d));
+    unsetenv("KAS_DATA_LIMIT_SECONDS");
+    assert_string_equal(d->digest, whole->digest);
+    kas_dataset_close(d);
+    kas_dataset_close(whole);
+}
+
 {
     int fd = open(path, O_WRONLY);
     assert_true(fd >= 0);
@@ -465,3 +481,4 @@ int main(void)
     };
     return cmocka_run_group_tests(tests, set_up, remove_folder);
 }
+        cmocka_unit_test(many_chunks_are_found),

@@ -1,8 +1,14 @@
 /* Finds the pieces of a data set in the file (storage.h), in the reading child. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/mman.h>
 
 #include "host/data/hdf5/hdf5_child.h"
+
+/* Whether the library walks over all chunks at once (1.10.10, 1.12.3, 1.14.0). */
+#define HAS_CHUNK_ITER                                                                             \
+    (H5_VERSION_GE(1, 14, 0) || (H5_VERS_MINOR == 12 && H5_VERS_RELEASE >= 3) ||                   \
+     (H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 10))
 
 /* Checks the filters. Only gzip can be decompressed without the HDF5 library. The shuffle filter,
  * which h5py puts in front of it, leaves 1-byte elements unchanged. */
@@ -86,6 +92,59 @@ static kas_status never_written(const kas_hdf5_child *r, const char *name, hsize
                     r->request->path, name, first);
 }
 
+/* ---- chunks ---------------------------------------------------------------------------------- */
+
+typedef struct places {
+    const kas_hdf5_pieces *p;
+    kas_extent *out; /* zero where no chunk was found */
+} places;
+
+static int put_place(const hsize_t *first, unsigned skipped, haddr_t at, hsize_t bytes, void *to)
+{
+    const places *t = to;
+    const hsize_t e = *first / t->p->chunk;
+    const bool deflated = t->p->deflate >= 0 && !(skipped >> t->p->deflate & 1);
+    if (e < t->p->storage.extents)
+        t->out[e] = (kas_extent){at, bytes, deflated};
+    return 0;
+}
+
+#if HAS_CHUNK_ITER
+static bool walk(hid_t set, places *to)
+{
+    return H5Dchunk_iter(set, H5P_DEFAULT, put_place, to) >= 0;
+}
+#else
+/* Reads the places from a table with lines such as "0x00000000 59 5056 [0, 0, 0, 0, 0]": filters
+ * that were skipped, bytes, place and first element of a chunk. */
+static void read_table(FILE *table, places *to)
+{
+    char line[256];
+    unsigned skipped;
+    uint64_t bytes, at, first;
+    while (fgets(line, sizeof line, table))
+        if (sscanf(line, " 0x%x %" SCNu64 " %" SCNu64 " [%" SCNu64, &skipped, &bytes, &at,
+                   &first) == 4)
+            put_place(&(hsize_t){first}, skipped, at, bytes, to);
+}
+
+/* Older libraries walk over the chunks from the first one on for each that is asked for, which
+ * takes a minute for 70,000. H5Ddebug walks once, and prints what it meets to stdout, which this
+ * process does not use otherwise. */
+static bool walk(hid_t set, places *to)
+{
+    FILE *const kept = stdout, *table = fdopen(memfd_create("kas-chunks", MFD_CLOEXEC), "w+");
+    if (!table)
+        return false;
+    stdout = table;
+    const bool walked = H5Ddebug(set) >= 0 && fflush(table) == 0 && !ferror(table);
+    stdout = kept;
+    rewind(table);
+    read_table(table, to);
+    return fclose(table) == 0 && walked;
+}
+#endif
+
 kas_status kas_hdf5_locate(const kas_hdf5_child *r, const char *name, hid_t set,
                            const kas_hdf5_pieces *p, kas_extent *out)
 {
@@ -96,16 +155,10 @@ kas_status kas_hdf5_locate(const kas_hdf5_child *r, const char *name, hid_t set,
         *out = (kas_extent){at, p->storage.total, 0};
         return KAS_OK;
     }
-    for (uint64_t e = 0; e < p->storage.extents; e++) {
-        hsize_t first[4] = {e * p->chunk}, bytes = 0;
-        unsigned skipped = 0;
-        haddr_t at = HADDR_UNDEF;
-        if (H5Dget_chunk_info_by_coord(set, first, &skipped, &at, &bytes) < 0)
-            return kas_hdf5_damaged(r, name, "its chunks cannot be found");
-        if (at == HADDR_UNDEF)
+    if (!walk(set, &(places){p, out}))
+        return kas_hdf5_damaged(r, name, "its chunks cannot be found");
+    for (uint64_t e = 0; e < p->storage.extents; e++)
+        if (out[e].size == 0)
             return never_written(r, name, e * p->storage.extent_bytes);
-        bool deflated = p->deflate >= 0 && !(skipped >> p->deflate & 1);
-        out[e] = (kas_extent){at, bytes, deflated};
-    }
     return KAS_OK;
 }
