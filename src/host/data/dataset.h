@@ -50,6 +50,9 @@ typedef struct kas_dataset {
 kas_status kas_dataset_open(const char *path, kas_dataset **out);
 /* Does the same, except that images always stay in the file. */
 kas_status kas_dataset_open_streamed(const char *path, kas_dataset **out);
+/* Opens a data set for its sizes, class names and labels only; it has neither images nor a digest.
+ * Images may be stored in any way, even if they cannot be streamed. */
+kas_status kas_dataset_open_without_images(const char *path, kas_dataset **out);
 void kas_dataset_close(kas_dataset *dataset); /* NULL is allowed */
 
 /* Creates an empty data set in memory, for importers and tests: pixels and labels are zero,

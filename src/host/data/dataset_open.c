@@ -48,13 +48,13 @@ static kas_status check_path(const char *path, uint64_t *size)
 }
 
 /* Lets the child read `path` into the memory file `fd`. */
-static kas_status read_in_child(const char *path, bool stream, int fd)
+static kas_status read_in_child(const char *path, kas_hdf5_images images, int fd)
 {
     uint64_t size = 0, seconds, megabytes;
     KAS_TRY(check_path(path, &size));
     KAS_TRY(setting("KAS_DATA_LIMIT_MB", kas_memory() / 2 >> 20, &megabytes));
     KAS_TRY(setting("KAS_DATA_LIMIT_SECONDS", 60 + size / 20000000, &seconds));
-    kas_hdf5_request request = {path, fd, megabytes << 20, stream};
+    kas_hdf5_request request = {path, fd, megabytes << 20, images};
     kas_guard_limits limits = {2 * request.limit + (UINT64_C(1) << 30), (unsigned)seconds,
                                10 * (unsigned)seconds};
     return kas_guard_run(path, limits, kas_hdf5_read, &request);
@@ -81,7 +81,6 @@ static kas_status adopt_storage(kas_dataset *d, kas_images *images, const char *
                                 const kas_packet_storage *storage, const uint8_t *base,
                                 const uint64_t at[3], uint64_t file_size)
 {
-    images->pixels = NULL;
     images->storage = (kas_storage){
         .path = d->path,
         .name = name,
@@ -102,7 +101,6 @@ static kas_status adopt_file(kas_dataset *d, const kas_packet *p, const kas_pack
                              const uint8_t *base)
 {
     struct stat info;
-    d->encoded = p->encoded;
     d->fd = open(d->path, O_RDONLY | O_CLOEXEC);
     if (d->fd < 0 || fstat(d->fd, &info) != 0)
         return kas_fail(KAS_BAD_INPUT, "%s: cannot open: %s", d->path, kas_strerror(errno));
@@ -141,16 +139,19 @@ static kas_status adopt_digest(kas_dataset *d, const char *stated)
 }
 
 static kas_status fill(kas_dataset *d, const kas_packet *p, const kas_packet_layout *l,
-                       uint8_t *base)
+                       kas_hdf5_images images, uint8_t *base)
 {
     char stated[65];
     KAS_TRY(adopt_names(d, (const char *)base + l->names));
+    d->encoded = p->encoded;
     d->train = (kas_images){.count = p->train_count,
-                            .pixels = base + l->train_pixels,
+                            .pixels = p->streamed ? NULL : base + l->train_pixels,
                             .labels = (uint16_t *)(base + l->train_labels)};
     d->test = (kas_images){.count = p->test_count,
-                           .pixels = base + l->test_pixels,
+                           .pixels = p->streamed ? NULL : base + l->test_pixels,
                            .labels = (uint16_t *)(base + l->test_labels)};
+    if (images == KAS_HDF5_OMIT)
+        return KAS_OK;
     if (p->streamed)
         KAS_TRY(adopt_file(d, p, l, base));
     snprintf(stated, sizeof stated, "%.64s", p->digest);
@@ -158,7 +159,8 @@ static kas_status fill(kas_dataset *d, const kas_packet *p, const kas_packet_lay
 }
 
 /* Makes a data set of the mapping, which it owns on success. */
-static kas_status adopt(const char *path, uint8_t *base, uint64_t size, kas_dataset **out)
+static kas_status adopt(const char *path, kas_hdf5_images images, uint8_t *base, uint64_t size,
+                        kas_dataset **out)
 {
     kas_packet_layout layout;
     if (!packet_is_sound(base, size, &layout))
@@ -171,7 +173,7 @@ static kas_status adopt(const char *path, uint8_t *base, uint64_t size, kas_data
     snprintf(d->path, sizeof d->path, "%s", path);
     d->mapping = base;
     d->mapping_size = size;
-    kas_status status = fill(d, p, &layout, base);
+    kas_status status = fill(d, p, &layout, images, base);
     if (status != KAS_OK) {
         d->mapping = NULL; /* the caller unmaps it */
         d->train = d->test = (kas_images){0};
@@ -182,7 +184,7 @@ static kas_status adopt(const char *path, uint8_t *base, uint64_t size, kas_data
     return KAS_OK;
 }
 
-static kas_status open_dataset(const char *path, bool stream, kas_dataset **out)
+static kas_status open_dataset(const char *path, kas_hdf5_images images, kas_dataset **out)
 {
     *out = NULL;
     if (strlen(path) >= sizeof(*out)->path)
@@ -192,7 +194,7 @@ static kas_status open_dataset(const char *path, bool stream, kas_dataset **out)
     if (fd < 0)
         return kas_fail(KAS_NO_MEMORY, "%s: no memory to read it into: %s", path,
                         kas_strerror(errno));
-    kas_status status = read_in_child(path, stream, fd);
+    kas_status status = read_in_child(path, images, fd);
     struct stat info;
     if (status == KAS_OK && fstat(fd, &info) != 0)
         status = kas_fail(KAS_FAILURE, "%s: cannot stat its memory: %s", path, kas_strerror(errno));
@@ -202,8 +204,8 @@ static kas_status open_dataset(const char *path, bool stream, kas_dataset **out)
         if (!base || base == MAP_FAILED)
             status = kas_fail(KAS_NO_MEMORY, "%s: cannot map its memory: %s%s", path,
                               size ? kas_strerror(errno) : "it is empty",
-                              stream ? "" : KAS_HDF5_LEAVE_IMAGES);
-        else if ((status = adopt(path, base, size, out)) != KAS_OK)
+                              images == KAS_HDF5_READ ? KAS_HDF5_LEAVE_IMAGES : "");
+        else if ((status = adopt(path, images, base, size, out)) != KAS_OK)
             munmap(base, size);
     }
     close(fd);
@@ -212,10 +214,15 @@ static kas_status open_dataset(const char *path, bool stream, kas_dataset **out)
 
 kas_status kas_dataset_open(const char *path, kas_dataset **out)
 {
-    return open_dataset(path, false, out);
+    return open_dataset(path, KAS_HDF5_READ, out);
 }
 
 kas_status kas_dataset_open_streamed(const char *path, kas_dataset **out)
 {
-    return open_dataset(path, true, out);
+    return open_dataset(path, KAS_HDF5_LEAVE, out);
+}
+
+kas_status kas_dataset_open_without_images(const char *path, kas_dataset **out)
+{
+    return open_dataset(path, KAS_HDF5_OMIT, out);
 }

@@ -264,7 +264,7 @@ static kas_status set_candidate(const stored *s, const kas_work *work, kas_expor
     else
         out->weights[0] = 0; /* it is not on the frontier, or exceeded the limit */
     put_measured(s, work, &out->facts);
-    KAS_TRY(kas_dataset_open_streamed(s->study.dataset_path, &dataset)); /* only for its sizes */
+    KAS_TRY(kas_dataset_open_without_images(s->study.dataset_path, &dataset));
     kas_export_setting setting = {
         .net = *o->network ? o->network : o->net,
         .c = (int)dataset->c,

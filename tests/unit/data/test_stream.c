@@ -195,9 +195,13 @@ static void every_storage_gives_the_same_pixels(void **state)
         {.name = "user block", .user_block = 512, .refused = "user block"},
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
-        kas_dataset *whole = NULL, *streamed = NULL;
+        kas_dataset *whole = NULL, *streamed = NULL, *sizes = NULL;
         write_file(&list[i], TRAIN, 0);
         OK(kas_dataset_open(path, &whole));
+        OK(kas_dataset_open_without_images(path, &sizes));
+        assert_true(sizes->h == H && sizes->w == W && sizes->c == C && !sizes->train.pixels);
+        assert_memory_equal(sizes->train.labels, whole->train.labels, TRAIN * sizeof(uint16_t));
+        kas_dataset_close(sizes);
         assert_non_null(whole->train.pixels);
         kas_status status = kas_dataset_open_streamed(path, &streamed);
         if (list[i].refused) {

@@ -124,11 +124,11 @@ static kas_status decide(kas_hdf5_child *r, const set *train, const set *test)
     kas_packet *p = &r->packet;
     p->train_count = train->count;
     p->test_count = test->count;
-    p->streamed = p->encoded || r->request->stream;
+    p->streamed = p->encoded || r->request->images != KAS_HDF5_READ;
     const bool too_large = !p->streamed && (!kas_packet_layout_of(p, &r->layout) ||
                                             r->layout.total > r->request->limit);
     p->streamed |= too_large;
-    if (!p->streamed)
+    if (!p->streamed || r->request->images == KAS_HDF5_OMIT)
         return KAS_OK;
     if (train->pieces.why_not[0])
         return cannot_stream(r, train, too_large);
@@ -233,6 +233,8 @@ typedef struct room {
 static kas_status read_set(const kas_hdf5_child *r, const set *s, const room *to)
 {
     KAS_TRY(read_labels(r, s, to->labels));
+    if (r->request->images == KAS_HDF5_OMIT)
+        return KAS_OK;
     if (!r->packet.streamed)
         return read_pixels(r, s, to->pixels);
     if (r->packet.encoded)

@@ -9,7 +9,7 @@ static bool in_range(uint32_t value, uint32_t high)
 
 static bool storage_in_range(const kas_packet *p, const kas_packet_storage *s)
 {
-    return !p->streamed || (s->extents >= 1 && s->extents <= (uint64_t)1 << 33);
+    return !p->streamed || s->extents <= (uint64_t)1 << 33;
 }
 
 /* The pixels of one set could reach 2^32 * 2^16 * 2^16 * 4 = 2^66, so the size of an image is

@@ -19,7 +19,7 @@
 
 /* The form in which the images of one set are stored (storage.h). */
 typedef struct kas_packet_storage {
-    uint64_t total, extent_bytes, extents;
+    uint64_t total, extent_bytes, extents; /* 0 where images are omitted (hdf5_read.h) */
 } kas_packet_storage;
 
 typedef struct kas_packet {

@@ -118,7 +118,7 @@ static kas_status find_steps(kas_report_view *v)
 static void find_targets(kas_report_view *v)
 {
     kas_dataset *dataset = NULL;
-    kas_status status = kas_dataset_open_streamed(v->study.dataset_path, &dataset);
+    kas_status status = kas_dataset_open_without_images(v->study.dataset_path, &dataset);
     if (status == KAS_OK)
         status = kas_problem_targets(&v->options, (int)dataset->h, (int)dataset->w, (int)dataset->c,
                                      (int)dataset->classes, &v->net, &v->target, &v->targets);
