@@ -47,6 +47,9 @@ static kas_status check_path(const char *path, uint64_t *size)
     return KAS_OK;
 }
 
+/* The most seconds. Ten times as many still fit into the argument of alarm(). */
+enum { MOST_SECONDS = INT32_MAX / 10 };
+
 /* Lets the child read `path` into the memory file `fd`. */
 static kas_status read_in_child(const char *path, kas_hdf5_images images, int fd)
 {
@@ -55,6 +58,7 @@ static kas_status read_in_child(const char *path, kas_hdf5_images images, int fd
     KAS_TRY(setting("KAS_DATA_LIMIT_MB", kas_memory() / 2 >> 20, &megabytes));
     KAS_TRY(setting("KAS_DATA_LIMIT_SECONDS", 60 + size / 20000000, &seconds));
     kas_hdf5_request request = {path, fd, megabytes << 20, images};
+    seconds = seconds < MOST_SECONDS ? seconds : MOST_SECONDS;
     kas_guard_limits limits = {2 * request.limit + (UINT64_C(1) << 30), (unsigned)seconds,
                                10 * (unsigned)seconds};
     return kas_guard_run(path, limits, kas_hdf5_read, &request);

@@ -312,10 +312,6 @@ static void windows_are_read(void **state)
     kas_dataset_close(whole);
 }
 
-/* ---- damage ---------------------------------------------------------------------------------- */
-
-/* Overwrites 8 bytes of the file. */
-static void scribble(off_t at)
 /* An image a chunk, as a compressed set has it: the time to find them grows with their number, and not with its square. */
 static void many_chunks_are_found(void **state)
 {
@@ -332,6 +328,10 @@ static void many_chunks_are_found(void **state)
     kas_dataset_close(whole);
 }
 
+/* ---- damage ---------------------------------------------------------------------------------- */
+
+/* Overwrites 8 bytes of the file. */
+static void scribble(off_t at)
 {
     int fd = open(path, O_WRONLY);
     assert_true(fd >= 0);
@@ -399,6 +399,32 @@ static void cut_while_reading(void **state)
     assert_int_equal(truncate(path, (off_t)d->train.storage.extent[0].at + 100), 0);
     assert_int_equal(read_to_failure(d, 2, &batches), KAS_BAD_INPUT);
     assert_non_null(strstr(kas_error(), "the file was truncated"));
+    kas_dataset_close(d);
+}
+
+/* More bytes than a digest has must not reach its memory. */
+static void a_digest_is_one_text(void **state)
+{
+    (void)state;
+    static char digits[1000][64];
+    kas_dataset *d = NULL;
+    write_file(&(storage){0}, TRAIN, 0);
+    hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT), text = H5Tcopy(H5T_C_S1);
+    H5Tset_size(text, sizeof *digits);
+    put_attribute(file, "digest", text, 1000, memset(digits, 'a', sizeof digits));
+    H5Tclose(text), H5Fclose(file);
+    assert_int_equal(kas_dataset_open(path, &d), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "expected a string of 64 bytes"));
+}
+
+static void the_largest_limit_is_long(void **state)
+{
+    (void)state;
+    kas_dataset *d = NULL;
+    write_file(&(storage){0}, TRAIN, 0);
+    setenv("KAS_DATA_LIMIT_SECONDS", "4294967296", 1);
+    OK(kas_dataset_open(path, &d));
+    unsetenv("KAS_DATA_LIMIT_SECONDS");
     kas_dataset_close(d);
 }
 
@@ -478,11 +504,13 @@ int main(void)
         cmocka_unit_test(every_storage_gives_the_same_pixels),
         cmocka_unit_test(memory_is_constant),
         cmocka_unit_test(windows_are_read),
+        cmocka_unit_test(many_chunks_are_found),
         cmocka_unit_test(damaged_chunks_are_named),
         cmocka_unit_test(cut_while_reading),
+        cmocka_unit_test(a_digest_is_one_text),
+        cmocka_unit_test(the_largest_limit_is_long),
         cmocka_unit_test(impossible_places_are_refused),
         cmocka_unit_test(orders_are_permutations),
     };
     return cmocka_run_group_tests(tests, set_up, remove_folder);
 }
-        cmocka_unit_test(many_chunks_are_found),

@@ -155,9 +155,11 @@ kas_status kas_hdf5_read_digest(kas_hdf5_child *r)
         return KAS_OK;
     hid_t attribute = exists < 0 ? -1 : H5Aopen(r->file, "digest", H5P_DEFAULT);
     hid_t type = attribute < 0 ? -1 : H5Aget_type(attribute);
-    if (type < 0)
+    hid_t space = attribute < 0 ? -1 : H5Aget_space(attribute);
+    if (type < 0 || space < 0)
         return kas_hdf5_damaged(r, label, "cannot be opened");
-    if (H5Tget_class(type) != H5T_STRING || H5Tis_variable_str(type) || H5Tget_size(type) != 64)
+    if (H5Tget_class(type) != H5T_STRING || H5Tis_variable_str(type) || H5Tget_size(type) != 64 ||
+        H5Sget_simple_extent_npoints(space) != 1)
         return kas_fail(KAS_BAD_INPUT,
                         "%s: %s: expected a string of 64 bytes; remove it from a "
                         "file that kas-gpu did not write",
