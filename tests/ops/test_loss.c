@@ -73,6 +73,7 @@ static void test_cross_entropy(void **state)
         run_case(3, 1000, 0.1, 1);
         run_case(300, 3, 0, 1);
         run_case(5, 2, 0.2, 30);
+        run_case(2, 65535, 0, 1); /* as many as a data set may have */
     }
     print_worst("cross entropy");
 }

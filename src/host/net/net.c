@@ -11,7 +11,7 @@
 #include "host/core/sha256.h"
 #include "host/net/net_file.h"
 
-enum { MAX_IMAGE = 1024, MAX_CLASSES = 65536 };
+enum { MAX_IMAGE = 1024, MAX_CLASSES = 65535 };
 
 /* ---- specs of networks ----------------------------------------------------------------------- */
 

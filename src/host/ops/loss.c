@@ -9,10 +9,10 @@ kas_status kas_op_cross_entropy(kas_ops *ops, kas_plan *plan, kas_tensor logits,
     KAS_TRY(kas_ops_check_number("cross entropy", "logits", &logits, KAS_F32));
     if (dlogits.data)
         KAS_TRY(kas_ops_check_like("cross entropy", "dlogits", &dlogits, &logits));
-    if (logits.h != 1 || logits.w != 1 || logits.c >= KAS_NO_LABEL)
+    if (logits.h != 1 || logits.w != 1 || logits.c > KAS_NO_LABEL)
         return kas_fail(KAS_BAD_INPUT,
                         "cross entropy: logits are [%d][%d][%d] with %d classes: expected 1 x 1 "
-                        "and fewer than %d classes",
+                        "and at most %d classes",
                         logits.n, logits.h, logits.w, logits.c, KAS_NO_LABEL);
     if (!(smoothing >= 0 && smoothing < 1))
         return kas_fail(KAS_BAD_INPUT, "cross entropy: label smoothing %g, expected [0, 1)",

@@ -160,7 +160,9 @@ static kas_status examine_all(const job *m, const kas_file_list *list, facts *f)
     f->crc = calloc(count, sizeof *f->crc);
     f->good = calloc(count, 1);
     f->complaint = calloc(count, sizeof *f->complaint);
-    bool failed = !f->size || !f->crc || !f->good || !f->complaint;
+    bool failed = false;
+    if (!f->size || !f->crc || !f->good || !f->complaint)
+        return kas_fail(KAS_NO_MEMORY, "%s: no memory to look at its images", m->source);
 #pragma omp parallel reduction(|| : failed)
     {
         worker w = {.pixels = malloc((size_t)m->o->side * m->o->side * m->o->c)};
