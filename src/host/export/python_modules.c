@@ -7,12 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool has_module(const kas_layer *l)
-{
-    return l->op == KAS_LAYER_CONV || l->op == KAS_LAYER_BATCH_NORM || l->op == KAS_LAYER_LINEAR ||
-           l->op == KAS_LAYER_LAYER_NORM;
-}
-
 static bool is_keyword(const char *part, size_t length)
 {
     static const char words[] =
@@ -104,7 +98,8 @@ static void put_leaf(const kas_export_net *n, int layer, kas_buf *out)
 static int next_under(const kas_net *net, const char *prefix, int from)
 {
     for (int i = from; i < net->layers; i++)
-        if (has_module(&net->layer[i]) && strncmp(net->layer[i].name, prefix, strlen(prefix)) == 0)
+        if (kas_layer_has_weights(net->layer[i].op) &&
+            strncmp(net->layer[i].name, prefix, strlen(prefix)) == 0)
             return i;
     return -1;
 }

@@ -155,12 +155,6 @@ bool kas_tape_is_alias(const kas_tape_builder *b, int layer)
     return l->op == KAS_LAYER_FLATTEN && in->h == 1 && in->w == 1;
 }
 
-static bool has_parameters(const kas_layer *l)
-{
-    return l->op == KAS_LAYER_CONV || l->op == KAS_LAYER_LINEAR || l->op == KAS_LAYER_BATCH_NORM ||
-           l->op == KAS_LAYER_LAYER_NORM;
-}
-
 static kas_status describe_layers(kas_tape_builder *b)
 {
     const kas_net *net = b->net;
@@ -185,7 +179,7 @@ static kas_status describe_layers(kas_tape_builder *b)
                                        .parent = -1,
                                        .home = -1};
     for (int i = 0; i < net->layers; i++) {
-        b->layer[i].learns = !b->twin && has_parameters(&net->layer[i]);
+        b->layer[i].learns = !b->twin && kas_layer_has_weights(net->layer[i].op);
         for (int k = 0; k < net->layer[i].inputs; k++) {
             b->layer[net->layer[i].in[k]].readers++;
             b->layer[i].learns |= b->layer[net->layer[i].in[k]].learns;

@@ -50,6 +50,12 @@ double kas_layer_flops(const kas_net *net, int i)
     }
 }
 
+bool kas_layer_has_weights(kas_layer_op op)
+{
+    return op == KAS_LAYER_CONV || op == KAS_LAYER_LINEAR || op == KAS_LAYER_BATCH_NORM ||
+           op == KAS_LAYER_LAYER_NORM;
+}
+
 double kas_layer_params(const kas_net *net, int i)
 {
     const kas_layer *l = &net->layer[i];

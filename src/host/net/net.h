@@ -116,6 +116,7 @@ double kas_net_multiply_adds(const kas_net *net);
 double kas_layer_flops(const kas_net *net, int layer);
 double kas_layer_params(const kas_net *net, int layer);
 double kas_layer_multiply_adds(const kas_net *net, int layer);
+bool kas_layer_has_weights(kas_layer_op op);    /* convolutions, linear layers and norms */
 const char *kas_layer_op_name(kas_layer_op op); /* "conv", "batch_norm", ... */
 
 #endif

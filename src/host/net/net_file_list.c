@@ -32,6 +32,27 @@ static int find_layer(const kas_net_reader *r, const char *name)
     return -1;
 }
 
+static bool lies_in(const char *name, const char *outer)
+{
+    const size_t length = strlen(outer);
+    return strncmp(name, outer, length) == 0 && name[length] == '.';
+}
+
+/* Among layers with weights no name is the beginning of another, as "a" of "a.b": in PyTorch such a layer has no others
+ * inside. */
+static kas_status check_place(const kas_net_reader *r, kas_layer_op op, const char *name)
+{
+    for (int i = 1; kas_layer_has_weights(op) && i < r->b.net->layers; i++) {
+        const kas_layer *l = &r->b.net->layer[i];
+        if (kas_layer_has_weights(l->op) && (lies_in(name, l->name) || lies_in(l->name, name)))
+            return kas_fail(
+                KAS_BAD_INPUT,
+                "the names \"%s\" and \"%s\": a layer with weights cannot lie in another", l->name,
+                name);
+    }
+    return KAS_OK;
+}
+
 /* Checks a name. Names become parts of names in other programs, so only a few characters
  * are allowed. */
 static kas_status check_name(const char *name)
@@ -124,6 +145,7 @@ static kas_status read_layer(kas_net_reader *r, const cJSON *statement, const cJ
     KAS_TRY(full_name(s, local, name));
     if (find_layer(r, name) >= 0 || strcmp(local, "in") == 0)
         return kas_fail(KAS_BAD_INPUT, "the name \"%s\" is taken; expected a new one", name);
+    KAS_TRY(check_place(r, op, name));
     KAS_TRY(read_inputs(r, s, statement, in, &count));
     KAS_TRY(check_inputs(op, count));
     KAS_TRY(kas_net_set_shape(r, in[0], &s->names));

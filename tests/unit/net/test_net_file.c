@@ -176,6 +176,8 @@ static void broken_files_are_explained(void **state)
         {NETWORK("{\"conv\": \"a\", \"channels\": 8, \"kernel\": 99, \"padding\": 0}"), "line 3",
          "does not fit into 16 pixels"},
         {NETWORK("{\"relu\": \"r\"},\n\n{\"relu\": \"r\"}"), "line 5", "\"r\" is taken"},
+        {NETWORK("{\"batch_norm\": \"b\"},\n{\"batch_norm\": \"b.c\"}"), "line 4", "cannot lie in"},
+        {NETWORK("{\"batch_norm\": \"b.c\"},\n{\"batch_norm\": \"b\"}"), "line 4", "cannot lie in"},
         {NETWORK("{\"relu\": \"r\", \"from\": \"later\"}"), "line 3",
          "no layer or block \"later\""},
         {NETWORK("{\"relu\": \"a b\"}"), "line 3", "expected letters"},
