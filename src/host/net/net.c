@@ -102,8 +102,8 @@ static kas_status find_layers(const char *like, kas_buf *text)
 }
 
 /* Resolves a file with "like": the text of the network that it names takes the file's place, and
- * its options come behind the user's, which win. */
-static kas_status follow_like(kas_net_source *s, kas_buf *text, kas_buf *options, kas_buf *origin,
+ * its options hold where the user gives no other ones. */
+static kas_status follow_like(kas_net_source *s, kas_buf *text, kas_buf *defaults, kas_buf *origin,
                               char name[32])
 {
     char like[256];
@@ -113,7 +113,7 @@ static kas_status follow_like(kas_net_source *s, kas_buf *text, kas_buf *options
         return KAS_OK;
     char *more = like + (find_options(like) - like);
     if (*more)
-        kas_buf_printf(options, "%s%s", options->size ? "," : "", more + 1);
+        kas_buf_puts(defaults, more + 1);
     *more = 0;
     kas_status status = find_layers(like, text);
     if (status != KAS_OK)
@@ -125,27 +125,27 @@ static kas_status follow_like(kas_net_source *s, kas_buf *text, kas_buf *options
 
 static kas_status build(const char *spec, kas_net_source source, kas_net **out)
 {
-    kas_buf base = {0}, text = {0}, options = {0}, origin = {0};
+    kas_buf base = {0}, text = {0}, defaults = {0}, origin = {0};
     char name[32];
     const char *colon = find_options(spec);
     kas_status status = KAS_OK;
     kas_buf_add(&base, spec, (size_t)(colon - spec));
-    kas_buf_puts(&options, *colon ? colon + 1 : "");
     KAS_TRY_GOTO(kas_buf_status(&base), out);
     KAS_TRY_GOTO(find_text(kas_buf_text(&base), &text, &source.file), out);
-    KAS_TRY_GOTO(follow_like(&source, &text, &options, &origin, name), out);
+    KAS_TRY_GOTO(follow_like(&source, &text, &defaults, &origin, name), out);
     KAS_TRY_GOTO(kas_buf_status(&text), out);
-    KAS_TRY_GOTO(kas_buf_status(&options), out);
+    KAS_TRY_GOTO(kas_buf_status(&defaults), out);
     KAS_TRY_GOTO(kas_buf_status(&origin), out);
     if (is_text(spec))
         source.file = name;
     source.text = kas_buf_text(&text);
-    source.options = kas_buf_text(&options);
+    source.options = *colon ? colon + 1 : "";
+    source.defaults = kas_buf_text(&defaults);
     status = kas_net_file_read(&source, out);
 out:
     kas_buf_free(&base);
     kas_buf_free(&text);
-    kas_buf_free(&options);
+    kas_buf_free(&defaults);
     kas_buf_free(&origin);
     return status;
 }

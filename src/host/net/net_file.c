@@ -73,11 +73,12 @@ static kas_status check_head(kas_net_reader *r)
     return KAS_OK;
 }
 
-/* Converts "small=1,n=3" to an object, so that options are bound like a block's arguments. */
-static kas_status parse_options(const char *options, const cJSON *arguments, cJSON **out)
+/* Adds "small=1,n=3" to an object, so that options are bound like a block's arguments. One that it has already is an
+ * error or, with `defaults`, stays as it is. */
+static kas_status parse_options(const char *options, const cJSON *arguments, bool defaults,
+                                cJSON *out)
 {
-    *out = cJSON_CreateObject();
-    for (const char *p = options; *out && *p;) {
+    for (const char *p = options; *p;) {
         char name[KAS_NAME_BYTES] = "";
         long value;
         int length = 0;
@@ -89,10 +90,14 @@ static kas_status parse_options(const char *options, const cJSON *arguments, cJS
                             options);
         if (!kas_net_is_argument(arguments, name))
             return kas_fail(KAS_BAD_INPUT, "the network has no argument \"%s\"", name);
-        cJSON_AddNumberToObject(*out, name, (double)value);
+        const bool known = kas_json_has(out, name);
+        if (known && !defaults)
+            return kas_fail(KAS_BAD_INPUT, "options \"%.128s\": %s is given twice", options, name);
+        if (!known && !cJSON_AddNumberToObject(out, name, (double)value))
+            return kas_fail(KAS_NO_MEMORY, "no memory for options of a network");
         p += length + (p[length] == ',');
     }
-    return *out ? KAS_OK : kas_fail(KAS_NO_MEMORY, "no memory for options of a network");
+    return KAS_OK;
 }
 
 static kas_status check_logits(const kas_net_reader *r)
@@ -110,11 +115,13 @@ static kas_status read_network(kas_net_reader *r)
 {
     const cJSON *layers, *arguments = cJSON_GetObjectItemCaseSensitive(r->root, "arguments");
     kas_net_scope s = {0};
-    cJSON *given = NULL;
     KAS_TRY(kas_json_array(r->root, "network", "layers", &layers));
     KAS_TRY(kas_names_set(&s.names, "classes", r->source->classes));
     KAS_TRY(kas_net_set_shape(r, 0, &s.names));
-    kas_status status = parse_options(r->source->options, arguments, &given);
+    cJSON *given = cJSON_CreateObject();
+    kas_status status = parse_options(r->source->options, arguments, false, given);
+    if (status == KAS_OK)
+        status = parse_options(r->source->defaults, arguments, true, given);
     if (status == KAS_OK)
         status = kas_net_locate(r, kas_net_bind_arguments(arguments, given, &s.names, &s.names),
                                 arguments ? arguments : r->root);

@@ -16,8 +16,9 @@ enum { KAS_NET_FILE_BYTES = 1 << 18, KAS_NET_FILE_LAYERS = 8192 };
 typedef struct kas_net_source {
     const char *file; /* for messages */
     const char *text;
-    const char *options; /* values for the file's arguments: "small=1,blocks=3"; "" = none */
-    const char *name;    /* of the network; NULL = the file's */
+    const char *options;  /* values for the file's arguments: "small=1,blocks=3"; "" = none */
+    const char *defaults; /* likewise, for arguments without an option */
+    const char *name;     /* of the network; NULL = the file's */
     int h, w, c, classes;
 } kas_net_source;
 

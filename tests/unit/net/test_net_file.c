@@ -332,6 +332,8 @@ static void options_are_checked(void **state)
     }
     assert_int_equal(kas_net_build("./none.json", 32, 32, 3, 10, &net), KAS_BAD_INPUT);
     assert_non_null(strstr(kas_error(), "./none.json"));
+    assert_int_equal(kas_net_build("resnet34:n1=1,n1=2", 32, 32, 3, 10, &net), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "n1 is given twice"));
     net = read_net("resnet18:small=0", 32, 32);
     assert_shape(net, "maxpool", 64, 8, 8);
     kas_net_free(net);
