@@ -74,6 +74,17 @@ void kas_buf_printf(kas_buf *buf, const char *format, ...)
     va_end(again);
 }
 
+void kas_buf_number(kas_buf *buf, double value)
+{
+    char text[32];
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    kas_buf_puts(buf, text);
+}
+
 const char *kas_buf_text(const kas_buf *buf)
 {
     return buf->data ? buf->data : "";

@@ -22,6 +22,8 @@ void kas_buf_clear(kas_buf *buf); /* keeps the memory */
 void kas_buf_add(kas_buf *buf, const void *bytes, size_t size);
 void kas_buf_puts(kas_buf *buf, const char *text);
 void kas_buf_printf(kas_buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Appends the number with the fewest digits, 15 to 17, that read back to the same number. */
+void kas_buf_number(kas_buf *buf, double value);
 const char *kas_buf_text(const kas_buf *buf);  /* "" when empty */
 kas_status kas_buf_status(const kas_buf *buf); /* KAS_NO_MEMORY when an allocation failed */
 /* Ends the buffer. *out gets its text (NULL: nothing was written), which the caller frees with free();

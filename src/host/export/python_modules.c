@@ -78,6 +78,18 @@ static void put_conv(const kas_net *net, const kas_layer *l, kas_buf *out)
     kas_buf_puts(out, ")");
 }
 
+static void put_norm(const kas_layer *l, kas_buf *out)
+{
+    const bool batch = l->op == KAS_LAYER_BATCH_NORM;
+    kas_buf_printf(out, "nn.%s(%d, eps=", batch ? "BatchNorm2d" : "LayerNorm", l->c);
+    kas_buf_number(out, l->eps);
+    if (batch) {
+        kas_buf_puts(out, ", momentum=");
+        kas_buf_number(out, l->momentum);
+    }
+    kas_buf_puts(out, ")");
+}
+
 static void put_leaf(const kas_export_net *n, int layer, kas_buf *out)
 {
     const kas_layer *l = &n->net->layer[layer], *in = &n->net->layer[l->in[0]];
@@ -86,10 +98,8 @@ static void put_leaf(const kas_export_net *n, int layer, kas_buf *out)
         put_kernel(n, target, out);
     else if (l->op == KAS_LAYER_CONV)
         put_conv(n->net, l, out);
-    else if (l->op == KAS_LAYER_BATCH_NORM)
-        kas_buf_printf(out, "nn.BatchNorm2d(%d, eps=%g, momentum=%g)", l->c, l->eps, l->momentum);
-    else if (l->op == KAS_LAYER_LAYER_NORM)
-        kas_buf_printf(out, "nn.LayerNorm(%d, eps=%g)", l->c, l->eps);
+    else if (l->op == KAS_LAYER_BATCH_NORM || l->op == KAS_LAYER_LAYER_NORM)
+        put_norm(l, out);
     else
         kas_buf_printf(out, "nn.Linear(%d, %d, bias=%s)", in->c, l->c, truth(l->bias));
 }

@@ -181,7 +181,9 @@ static void put_call(const kas_export_net *n, int i, const char *x, kas_buf *out
         kas_buf_printf(out, "%s.flatten(1)[:, :, None, None]", x);
         break;
     case KAS_LAYER_DROPOUT:
-        kas_buf_printf(out, "F.dropout(%s, %g, self.training)", x, l->probability);
+        kas_buf_printf(out, "F.dropout(%s, ", x);
+        kas_buf_number(out, l->probability);
+        kas_buf_puts(out, ", self.training)");
         break;
     default:
         kas_buf_printf(out, "%s(%s)", function_of(l->op), x);

@@ -18,18 +18,6 @@ static void *member(const kas_field *field, const void *object)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Writes the number with the fewest digits, 15 to 17, that read back to the same number. */
-static void write_number(double value, kas_buf *out)
-{
-    char text[32];
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
-            break;
-    }
-    kas_buf_puts(out, text);
-}
-
 static void write_list(const kas_int_list *list, const char *comma, kas_buf *out)
 {
     for (int i = 0; i < list->count; i++)
@@ -64,7 +52,7 @@ void kas_field_write(const kas_field *field, const void *object, kas_buf *out)
         kas_buf_printf(out, "%d", *(const int *)value);
         break;
     case KAS_FIELD_NUMBER:
-        write_number(*(const double *)value, out);
+        kas_buf_number(out, *(const double *)value);
         break;
     case KAS_FIELD_FLAG:
         kas_buf_puts(out, *(const bool *)value ? "true" : "false");
