@@ -56,7 +56,8 @@ kas_status kas_export_read_weights(const char *path, kas_ref_net *net)
     for (int i = 0; i < net->params; i++)
         KAS_TRY_GOTO(read_one(path, &file, &net->param[i]), out);
     for (int i = 0; i < file.count; i++)
-        if (!kas_ref_net_find(net, file.tensor[i].name)) {
+        if (!kas_ref_net_find(net, file.tensor[i].name) &&
+            !kas_safetensors_is_batch_count(file.tensor[i].name)) {
             status = kas_fail(KAS_BAD_INPUT,
                               "%s: tensor \"%s\" does not belong to this network and kernel", path,
                               file.tensor[i].name);

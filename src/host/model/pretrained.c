@@ -111,7 +111,7 @@ static bool of_replaced_layer(const matching *m, const char *name)
  * or is PyTorch's count of a batch norm's batches, which is not used. */
 static bool is_known(const matching *m, const char *name)
 {
-    return kas_params_find_name(m->params, name) >= 0 || ends_with(name, ".num_batches_tracked") ||
+    return kas_params_find_name(m->params, name) >= 0 || kas_safetensors_is_batch_count(name) ||
            of_replaced_layer(m, name);
 }
 

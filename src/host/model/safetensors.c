@@ -275,6 +275,12 @@ void kas_safetensors_free(kas_safetensors *file)
     *file = (kas_safetensors){0};
 }
 
+bool kas_safetensors_is_batch_count(const char *name)
+{
+    const char *last = strrchr(name, '.');
+    return last && strcmp(last, ".num_batches_tracked") == 0;
+}
+
 const kas_named_tensor *kas_safetensors_find(const kas_safetensors *file, const char *name)
 {
     for (int i = 0; i < file->count; i++)

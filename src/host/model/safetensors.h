@@ -61,6 +61,8 @@ typedef struct kas_safetensors {
  * tensor. The caller frees *out with kas_safetensors_free. */
 kas_status kas_safetensors_read(const char *path, size_t limit, kas_safetensors *out);
 void kas_safetensors_free(kas_safetensors *file);
+/* Returns whether a tensor of this name is PyTorch's count of a batch norm's batches, which is not used. */
+bool kas_safetensors_is_batch_count(const char *name);
 /* Returns the tensor with that name; NULL when there is none. */
 const kas_named_tensor *kas_safetensors_find(const kas_safetensors *file, const char *name);
 /* Returns element i as a double, whatever the dtype is. */

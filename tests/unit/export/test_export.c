@@ -145,6 +145,28 @@ static void test_weights_round_trip(void **state)
     assert_true(p->value[11] == saved); /* initial values are floats, so nothing is lost */
 }
 
+/* A state_dict of PyTorch also has the number of batches of each batch norm. */
+static void test_counts_of_batches(void **state)
+{
+    fixture *f = *state;
+    char path[128];
+    const int64_t batches = 7;
+    kas_safetensors file;
+    path_in(f, "w.safetensors", path);
+    assert_int_equal(kas_export_write_weights(f->ref, "test", path), KAS_OK);
+    assert_int_equal(kas_safetensors_read(path, 1 << 24, &file), KAS_OK);
+    kas_named_tensor *all = malloc(sizeof *all * ((size_t)file.count + 1));
+    assert_non_null(all);
+    memcpy(all, file.tensor, sizeof *all * (size_t)file.count);
+    all[file.count] = (kas_named_tensor){
+        .name = "bn1.num_batches_tracked", .dtype = KAS_SAFETENSORS_I64, .data = &batches};
+    assert_int_equal(kas_safetensors_write(path, all, file.count + 1, NULL), KAS_OK);
+    if (kas_export_read_weights(path, f->ref) != KAS_OK)
+        fail_msg("%s", kas_error());
+    free(all);
+    kas_safetensors_free(&file);
+}
+
 /* One tensor, which is not of this network. */
 static void test_foreign_weights(void **state)
 {
@@ -208,6 +230,7 @@ int main(void)
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_nodes),
         cmocka_unit_test(test_weights_round_trip),
+        cmocka_unit_test(test_counts_of_batches),
         cmocka_unit_test(test_foreign_weights),
         cmocka_unit_test(test_logits_not_finite),
         cmocka_unit_test(test_verify),
