@@ -514,6 +514,7 @@ static void test_illegal_sequences_name_the_dependence(void **state)
         {"group(2) bottleneck(2)", "numbers outputs and inputs alike"},
         {"depthwise bottleneck(2)", "numbers outputs and inputs alike"},
         {"interchange(co,h) group(8)", "larger than the number of parts"},
+        {"interchange(co,kh) bottleneck(2)", "less than 3"},
         {"bottleneck_kh(3) bottleneck_kh(3)", "one row already"},
         {"bottleneck_h(2) bottleneck_space(2)", "pixels are fewer already"},
         {"bottleneck_in(2) group_h(2)", "its inputs are fewer already"},

@@ -327,6 +327,8 @@ const char *kas_pte_misfit(const kas_pte_tree *tree, int i, const kas_pte_step *
     if (kind < 0 || kind == KAS_PTE_BOTTLENECK)
         return "its outermost loop numbers outputs and inputs alike; interchange brings co, ci, h, "
                "w, kh or kw outermost";
+    if (step->factor < kinds[kind].least)
+        return "the factor is less than 3, and a window of two rows or columns has no middle one";
     if (step->factor > kinds[kind].most)
         return "the factor is larger than the number of parts that can be joined again";
     if (kind == KAS_PTE_GROUP && kas_pte_groups(leaf) > UINT16_MAX / step->factor)
