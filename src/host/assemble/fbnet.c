@@ -110,9 +110,7 @@ static kas_status run_step(run *r, int which, uint32_t step, double *loss)
 {
     const kas_train_options *t = &r->train[0];
     kas_metrics metrics;
-    KAS_TRY(kas_feed_next(&r->feed[which]));
-    KAS_TRY(kas_plan_run(r->plan[which]));
-    KAS_TRY(kas_feed_done(&r->feed[which]));
+    KAS_TRY(kas_feed_run(&r->feed[which], r->plan[which]));
     KAS_TRY(kas_model_get_metrics(r->model, &metrics));
     *loss = metrics.batch_loss;
     if (!isfinite(*loss) || metrics.not_finite.parameters)

@@ -325,15 +325,12 @@ kas_status kas_feed_begin_evaluation(kas_feed *f, int part)
 }
 
 /* A rank may have no image in the last step of an evaluation. */
-kas_status kas_feed_next(kas_feed *f)
-{
-    return f->stream && f->streamed ? kas_stream_next(f->stream) : KAS_OK;
-}
-
-kas_status kas_feed_done(kas_feed *f)
+kas_status kas_feed_run(kas_feed *f, kas_plan *plan)
 {
     if (!f->stream || !f->streamed)
-        return KAS_OK;
+        return kas_plan_run(plan);
+    KAS_TRY(kas_stream_next(f->stream));
+    KAS_TRY(kas_plan_run(plan));
     f->streamed--;
     return kas_stream_done(f->stream);
 }

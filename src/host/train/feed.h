@@ -62,9 +62,8 @@ void kas_feed_free(kas_feed *feed);
  * is that of kas_epoch_order. kas_feed_begin_evaluation begins an evaluation of a part, 0 or 1. */
 kas_status kas_feed_begin_training(kas_feed *feed, int epoch, uint32_t step);
 kas_status kas_feed_begin_evaluation(kas_feed *feed, int part);
-/* Call these before and after each run of a plan. */
-kas_status kas_feed_next(kas_feed *feed);
-kas_status kas_feed_done(kas_feed *feed);
+/* Runs the plan of a step on the next batch. */
+kas_status kas_feed_run(kas_feed *feed, kas_plan *plan);
 
 /* Returns the steps of an epoch. The last, smaller batch is dropped. */
 uint32_t kas_feed_steps(const kas_train_options *options);

@@ -112,13 +112,6 @@ static kas_status create_models(run *r, double *compile_seconds)
                : kas_fail_context(status, "a trained network without kernels is needed");
 }
 
-static kas_status run_step(run *r, kas_plan *plan)
-{
-    KAS_TRY(kas_feed_next(&r->feed));
-    KAS_TRY(kas_plan_run(plan));
-    return kas_feed_done(&r->feed);
-}
-
 /* Records a step of training images. */
 static kas_status record_training(run *r, kas_model *model, kas_step_options options,
                                   kas_plan **plan)
@@ -182,7 +175,7 @@ static kas_status learn_with(run *r, kas_plan *plan)
     for (uint32_t step = 0; step < steps; step++) {
         if (step % each == 0)
             KAS_TRY(begin_pass(r, r->twin, (int)(step / each)));
-        KAS_TRY(run_step(r, plan));
+        KAS_TRY(kas_feed_run(&r->feed, plan));
         if ((step + 1) % REPORT_STEPS == 0 || step + 1 == steps)
             KAS_TRY(report(r, step + 1, steps));
     }
@@ -217,7 +210,7 @@ static kas_status validate_with(run *r, kas_model *model, kas_plan *plan, double
     KAS_TRY(kas_model_set_metrics(model, &zero));
     KAS_TRY(kas_feed_begin_evaluation(&r->feed, 0));
     for (uint32_t at = 0; at < count; at += batch) {
-        KAS_TRY(run_step(r, plan));
+        KAS_TRY(kas_feed_run(&r->feed, plan));
         if (model == r->twin && at + batch <= count)
             KAS_TRY(kas_model_get_imitated(model, r->imitated));
     }
@@ -281,7 +274,7 @@ static kas_status settle_with(run *r, kas_plan *plan)
     for (uint32_t step = 0; step < SETTLE_STEPS; step++) {
         if (step % each == 0)
             KAS_TRY(begin_pass(r, r->model, (int)(step / each)));
-        KAS_TRY(run_step(r, plan));
+        KAS_TRY(kas_feed_run(&r->feed, plan));
     }
     return KAS_OK;
 }

@@ -226,9 +226,7 @@ static kas_status start_or_resume(run *r)
 static kas_status run_step(run *r, kas_plan *plan)
 {
     kas_group_wait(r->o->group, true);
-    KAS_TRY(kas_feed_next(&r->feed));
-    KAS_TRY(kas_plan_run(plan));
-    return kas_feed_done(&r->feed);
+    return kas_feed_run(&r->feed, plan);
 }
 
 static kas_status enqueue_chunk(run *r, uint32_t steps)
