@@ -132,6 +132,7 @@ typedef struct kas_step_options {
     const kas_step_row *rows;  /* device memory, indexed by the step; NULL: compute gradients
                                   only (TRAIN) */
     bool forward_only;         /* TRAIN: nothing changes but the running statistics */
+    float least_momentum;      /* batch norms whose momentum is smaller take this one */
     uint64_t dropout_seed;     /* TRAIN; the step is mixed in, so that each step drops other
                                   values */
     int *mark;     /* [kas_model_operations + 1], output: the number of plan steps before each

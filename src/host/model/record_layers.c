@@ -1,4 +1,6 @@
 /* Records the operations of layers, by their kind. */
+#include <math.h>
+
 #include "host/model/record.h"
 
 float *kas_record_parameter(const kas_recorder *r, int layer, int which, bool gradient)
@@ -44,7 +46,7 @@ static kas_batch_norm batch_norm(const kas_recorder *r, const kas_tape_op *op, c
         .residual = t->x1,
         .activation = op->activation,
         .eps = (float)t->l->eps,
-        .momentum = (float)t->l->momentum,
+        .momentum = fmaxf((float)t->l->momentum, r->options->least_momentum),
         .gamma = kas_record_parameter(r, op->layer, 0, false),
         .beta = kas_record_parameter(r, op->layer, 1, false),
         .running_mean = kas_record_parameter(r, op->layer, 2, false),

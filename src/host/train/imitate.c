@@ -13,8 +13,9 @@
 enum { REPORT_STEPS = 16 };
 
 /* Batches after which less than a hundredth of a batch norm's running statistics, which a batch
- * moves by a tenth, is what they were. */
+ * moves by a tenth or more, is what they were. */
 enum { SETTLE_STEPS = 50 };
+static const float settle_momentum = 0.1f;
 
 typedef struct run {
     const kas_imitate_options *o;
@@ -283,7 +284,8 @@ static kas_status settle_with(run *r, kas_plan *plan)
 static kas_status settle(run *r)
 {
     kas_plan *plan = NULL;
-    const kas_step_options options = {.mode = KAS_TAPE_TRAIN, .forward_only = true};
+    const kas_step_options options = {
+        .mode = KAS_TAPE_TRAIN, .forward_only = true, .least_momentum = settle_momentum};
     KAS_TRY(record_training(r, r->model, options, &plan));
     const kas_status status = settle_with(r, plan);
     kas_plan_free(plan);
