@@ -6,12 +6,11 @@ static kas_status launch(kas_plan *plan, const kas_function *function, kas_activ
     if (kind <= KAS_ACTIVATION_NONE || kind > KAS_ACTIVATION_GELU)
         return kas_fail(KAS_BAD_INPUT, "activation: kind %d, expected %d to %d", (int)kind,
                         KAS_ACTIVATION_RELU, KAS_ACTIVATION_GELU);
-    const int rows = kas_tensor_rows(out);
     const kas_tensor *const all[] = {kept, out, dy, NULL};
     const kas_activation_args args = {.kept = kept->data,
                                       .dy = dy ? dy->data : NULL,
                                       .out = out->data,
-                                      .rows = rows,
+                                      .rows = kas_tensor_rows(out),
                                       .c = out->c,
                                       .pitch_kept = kept->pitch,
                                       .pitch_dy = dy ? dy->pitch : 0,
@@ -19,10 +18,7 @@ static kas_status launch(kas_plan *plan, const kas_function *function, kas_activ
                                       .rows_per_block = kas_ops_rows_per_block(out->c),
                                       .whole = kas_ops_whole(all, NULL),
                                       .kind = (int)kind};
-    unsigned block[3];
-    kas_ops_wide_block(out->c, out->dtype, block);
-    const unsigned grid[3] = {kas_ops_chunks(rows, args.rows_per_block), 1, 1};
-    return kas_plan_launch(plan, function, grid, block, &args, sizeof args);
+    return kas_ops_launch_rows(plan, function, out, &args, sizeof args);
 }
 
 kas_status kas_op_activation_forward(kas_ops *ops, kas_plan *plan, kas_activation kind,

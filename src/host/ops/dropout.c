@@ -11,12 +11,11 @@ kas_status kas_op_dropout(kas_ops *ops, kas_plan *plan, const kas_dropout *dropo
         return kas_fail(KAS_BAD_INPUT, "dropout: probability %g, expected [0, 1)",
                         dropout->probability);
     const kas_rng rng = kas_rng_make(dropout->seed, KAS_PURPOSE_DROPOUT, 0);
-    const int rows = kas_tensor_rows(&x);
     const kas_tensor *const all[] = {&x, &y, NULL};
     const kas_dropout_args args = {.x = x.data,
                                    .y = y.data,
                                    .state = dropout->state,
-                                   .rows = rows,
+                                   .rows = kas_tensor_rows(&x),
                                    .c = x.c,
                                    .pitch_x = x.pitch,
                                    .pitch_y = y.pitch,
@@ -27,8 +26,5 @@ kas_status kas_op_dropout(kas_ops *ops, kas_plan *plan, const kas_dropout *dropo
                                    .threshold = (kas_u32)(dropout->probability * 4294967296.0),
                                    .scale = (float)(1 / (1 - dropout->probability)),
                                    .whole = kas_ops_whole(all, NULL)};
-    unsigned block[3];
-    kas_ops_wide_block(x.c, x.dtype, block);
-    const unsigned grid[3] = {kas_ops_chunks(rows, args.rows_per_block), 1, 1};
-    return kas_plan_launch(plan, ops->of[x.dtype].dropout, grid, block, &args, sizeof args);
+    return kas_ops_launch_rows(plan, ops->of[x.dtype].dropout, &x, &args, sizeof args);
 }

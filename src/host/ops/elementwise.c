@@ -19,10 +19,7 @@ static kas_status launch_rows(kas_plan *plan, const kas_function *function, cons
                                 .rows_per_block = kas_ops_rows_per_block(y->c),
                                 .b_every = b ? rows / kas_tensor_rows(b) : 1,
                                 .whole = kas_ops_whole(all, array)};
-    unsigned block[3];
-    kas_ops_wide_block(y->c, y->dtype, block);
-    const unsigned grid[3] = {kas_ops_chunks(rows, args.rows_per_block), 1, 1};
-    return kas_plan_launch(plan, function, grid, block, &args, sizeof args);
+    return kas_ops_launch_rows(plan, function, y, &args, sizeof args);
 }
 
 kas_status kas_op_add(kas_ops *ops, kas_plan *plan, kas_tensor a, kas_tensor b, kas_tensor sum)
@@ -69,10 +66,7 @@ kas_status kas_op_cast(kas_ops *ops, kas_plan *plan, kas_tensor x, kas_tensor y)
                                 .rows_per_block = kas_ops_rows_per_block(x.c),
                                 .whole = kas_ops_whole(all, NULL)};
     const kas_kernels *k = &ops->of[real->dtype];
-    unsigned block[3];
-    kas_ops_wide_block(x.c, real->dtype, block);
-    const unsigned grid[3] = {kas_ops_chunks(args.rows, args.rows_per_block), 1, 1};
-    return kas_plan_launch(plan, widen ? k->widen : k->narrow, grid, block, &args, sizeof args);
+    return kas_ops_launch_rows(plan, widen ? k->widen : k->narrow, real, &args, sizeof args);
 }
 
 /* Checks that `b` is [n][1][1][c], which applies to every pixel of a's [n][h][w][c]. */

@@ -100,6 +100,9 @@ bool kas_ops_whole(const kas_tensor *const *tensor, const float *const *array);
  * elements, which is much for a GPU's block, and enough to outweigh the cost of starting a block on
  * the CPU. */
 int kas_ops_rows_per_block(int c);
+/* Launches an element-wise kernel over the rows of `t`, so many a block. */
+kas_status kas_ops_launch_rows(kas_plan *plan, const kas_function *function, const kas_tensor *t,
+                               const void *args, size_t size);
 
 /* Returns the rows of a chunk of a sum over `rows` rows: enough to be worth a block, few enough to
  * stay in a cache. There are at most 256 chunks: two blocks for each multiprocessor of a large GPU,

@@ -89,6 +89,16 @@ int kas_ops_rows_per_block(int c)
     return c < 4096 ? 4096 / c : 1;
 }
 
+kas_status kas_ops_launch_rows(kas_plan *plan, const kas_function *function, const kas_tensor *t,
+                               const void *args, size_t size)
+{
+    unsigned block[3];
+    kas_ops_wide_block(t->c, t->dtype, block);
+    const unsigned grid[3] = {kas_ops_chunks(kas_tensor_rows(t), kas_ops_rows_per_block(t->c)), 1,
+                              1};
+    return kas_plan_launch(plan, function, grid, block, args, size);
+}
+
 int kas_ops_chunk_rows(int rows)
 {
     const int even = (rows + 255) / 256;
