@@ -95,10 +95,7 @@ out:
 static bool same_case(const kas_replacement *r, const int *kernel_of, int t, int earlier)
 {
     const kas_target *a = &r->target[t], *b = &r->target[earlier];
-    return kernel_of[t] == kernel_of[earlier] && a->c_in == b->c_in && a->c_out == b->c_out &&
-           a->h == b->h && a->w == b->w && a->kernel_h == b->kernel_h &&
-           a->kernel_w == b->kernel_w && a->stride == b->stride && a->in_h == b->in_h &&
-           a->in_w == b->in_w && a->groups == b->groups &&
+    return kernel_of[t] == kernel_of[earlier] && kas_target_same_sizes(a, b) &&
            kas_epilogue_same(a->epilogue, b->epilogue) &&
            memcmp(&r->solution.binding[t], &r->solution.binding[earlier],
                   sizeof *r->solution.binding) == 0;

@@ -60,6 +60,14 @@ static inline void kas_target_read(const kas_target *t, bool stride_inside, uint
     *w = !whole ? t->w : t->in_w ? t->in_w : t->w * t->stride;
 }
 
+/* Returns whether two targets are convolutions of the same sizes, at inputs of the same size. */
+static inline bool kas_target_same_sizes(const kas_target *a, const kas_target *b)
+{
+    return a->c_in == b->c_in && a->c_out == b->c_out && a->h == b->h && a->w == b->w &&
+           a->kernel_h == b->kernel_h && a->kernel_w == b->kernel_w && a->stride == b->stride &&
+           a->groups == b->groups && a->in_h == b->in_h && a->in_w == b->in_w;
+}
+
 /* Returns which of the targets is layer `layer`; -1: none. */
 static inline int kas_target_at(const kas_target *targets, int count, int layer)
 {

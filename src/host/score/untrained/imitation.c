@@ -177,13 +177,6 @@ static void learn(imitation *m)
 
 /* ---- which targets ------------------------------------------------------------------------- */
 
-static bool are_alike(const kas_target *a, const kas_target *b)
-{
-    return a->c_in == b->c_in && a->c_out == b->c_out && a->h == b->h && a->w == b->w &&
-           a->kernel_h == b->kernel_h && a->kernel_w == b->kernel_w && a->stride == b->stride &&
-           a->groups == b->groups && a->in_h == b->in_h && a->in_w == b->in_w;
-}
-
 /* Of targets with the same sizes and the same kernel the first stands for all. */
 static kas_status choose_targets(imitation *m)
 {
@@ -196,7 +189,7 @@ static kas_status choose_targets(imitation *m)
         const kas_kernel *kernel = kas_replacement_kernel(r, t);
         int first = 0;
         while (kas_replacement_kernel(r, first) != kernel ||
-               !are_alike(&setup->target[first], &setup->target[t]))
+               !kas_target_same_sizes(&setup->target[first], &setup->target[t]))
             first++;
         if (kernel)
             m->alike[first]++;
