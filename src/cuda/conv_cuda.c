@@ -19,6 +19,7 @@ struct kas_conv {
     way plain[3], biased[3];      /* by pass */
     way fused[KAS_EPILOGUES_MAX]; /* forward passes, by their epilogue */
     kas_direct direct;
+    bool has_direct; /* our kernels take its sizes */
 };
 
 static kas_status open_cublaslt(kas_cuda *cuda)
@@ -104,16 +105,28 @@ static bool takes(const way *way, const kas_conv_operands *o)
     return (way->matmul || way->cudnn) && kas_conv_operands_are_aligned(o);
 }
 
+/* A library may refuse at the last moment, when nothing may be allocated any more: so our kernels are
+ * prepared where they take the sizes. The others are the libraries' alone, such as a product whose weights
+ * are many images. */
+static kas_status prepare_direct(kas_conv *conv)
+{
+    const kas_status status =
+        kas_direct_create((kas_cuda *)conv->device, &conv->desc, &conv->direct);
+    conv->has_direct = status == KAS_OK;
+    return status == KAS_UNSUPPORTED ? KAS_OK : status;
+}
+
 static kas_status make_pass(kas_conv *conv, kas_conv_pass pass)
 {
     const kas_status status = make_way(conv, pass, (kas_conv_beside){false}, &conv->plain[pass]);
-    if (status == KAS_UNSUPPORTED) {
-        kas_debug("convolution %d -> %d, %dx%d, groups %d, pass %d: own kernel (%s)",
-                  conv->desc.c_in, conv->desc.c_out, conv->desc.kernel_h, conv->desc.kernel_w,
-                  conv->desc.groups, (int)pass, kas_error());
+    if (status != KAS_UNSUPPORTED)
+        return status;
+    kas_debug("convolution %d -> %d, %dx%d, groups %d, pass %d: own kernel (%s)", conv->desc.c_in,
+              conv->desc.c_out, conv->desc.kernel_h, conv->desc.kernel_w, conv->desc.groups,
+              (int)pass, kas_error());
+    if (conv->has_direct)
         return KAS_OK;
-    }
-    return status;
+    return kas_direct_create((kas_cuda *)conv->device, &conv->desc, &conv->direct); /* says why */
 }
 
 kas_status kas_cuda_conv_create(kas_device *device, const kas_conv_desc *desc, kas_conv **out)
@@ -127,9 +140,7 @@ kas_status kas_cuda_conv_create(kas_device *device, const kas_conv_desc *desc, k
         return kas_fail(KAS_NO_MEMORY, "no memory for a convolution");
     conv->device = device;
     conv->desc = *desc;
-    /* Our kernels are always prepared, because a library may refuse at the last moment, when
-     * nothing may be allocated any more. */
-    KAS_TRY_GOTO(kas_direct_create(cuda, desc, &conv->direct), failed);
+    KAS_TRY_GOTO(prepare_direct(conv), failed);
     for (int pass = 0; pass < 3; pass++)
         KAS_TRY_GOTO(make_pass(conv, (kas_conv_pass)pass), failed);
     *out = conv;
@@ -239,7 +250,7 @@ kas_status kas_cuda_conv_run(const kas_step *step)
     if (step->bias)
         return run_way(cuda, &conv->biased[step->pass], &o);
     const kas_status status = run_way(cuda, &conv->plain[step->pass], &o);
-    if (status != KAS_UNSUPPORTED)
+    if (status != KAS_UNSUPPORTED || !conv->has_direct)
         return status;
     return kas_direct_run(cuda, &conv->direct, &conv->desc, step->pass, &o, KAS_ACTIVATION_NONE);
 }

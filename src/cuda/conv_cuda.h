@@ -78,7 +78,8 @@ bool kas_mma_takes_beside(kas_conv_pass pass, kas_conv_beside beside);
 const char *kas_mma_name(kas_conv_pass pass);
 kas_mma_launch kas_mma_launch_of(const kas_conv_desc *desc, kas_conv_pass pass);
 
-/* A convolution by our own kernels. create fails only where a kernel cannot be had at all. */
+/* A convolution by our own kernels. create returns KAS_UNSUPPORTED for sizes that they do not take: more
+ * than 65535 groups, channels of a group or taps, or weights that do not fit the workspace. */
 typedef struct kas_direct {
     kas_function *weights, *loops[3],
         *mma[3];       /* mma: NULL where tensor cores do not take the pass */

@@ -179,6 +179,16 @@ static bool has_own_kernel(const kas_cuda *cuda, const kas_conv_desc *desc, kas_
                : kas_conv_is_depthwise(desc) && !kas_conv_has_beside(beside);
 }
 
+/* Finds our own kernels where they are a candidate; there are none for sizes that they do not take. */
+static kas_status find_direct(kas_cuda *cuda, kas_conv_beside beside, kas_cudnn_conv *c)
+{
+    if (!has_own_kernel(cuda, &c->desc, c->pass, beside))
+        return KAS_OK;
+    const kas_status status = kas_direct_create(cuda, &c->desc, &c->direct);
+    c->has_direct = status == KAS_OK;
+    return status == KAS_UNSUPPORTED ? KAS_OK : status;
+}
+
 /* Makes the library's graph. Where it refuses, our own kernel may still be a candidate. */
 static kas_status make_graph(kas_cuda *cuda, const kas_conv_desc *of_library,
                              kas_conv_beside beside, kas_cudnn_conv *c)
@@ -200,12 +210,10 @@ kas_status kas_cudnn_conv_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_
         return kas_fail(KAS_NO_MEMORY, "no memory for a convolution");
     c->tensor_cores = desc->tf32 || desc->dtype != KAS_F32;
     c->ranked_only = kas_conv_has_beside(beside);
-    c->has_direct = has_own_kernel(cuda, desc, pass, beside);
     c->activation = beside.activation;
     c->desc = *desc;
     c->pass = pass;
-    if (c->has_direct)
-        KAS_TRY_GOTO(kas_direct_create(cuda, desc, &c->direct), failed);
+    KAS_TRY_GOTO(find_direct(cuda, beside, c), failed);
     KAS_TRY_GOTO(prepare_convert(cuda, &of_library, c), failed);
     KAS_TRY_GOTO(make_graph(cuda, &of_library, beside, c), failed);
     KAS_TRY_GOTO(choose(cuda, &of_library, pass, beside, c), failed);
