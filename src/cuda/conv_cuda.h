@@ -61,8 +61,11 @@ void kas_cudnn_conv_free(kas_cuda *cuda, kas_cudnn_conv *conv); /* NULL is allow
 kas_status kas_cudnn_conv_run(kas_cuda *cuda, const kas_cudnn_conv *conv,
                               const kas_conv_operands *o);
 
-/* Blocks that are enough for any GPU */
-enum { KAS_ENOUGH_BLOCKS = 512 };
+enum {
+    KAS_ENOUGH_BLOCKS = 512, /* for any GPU */
+    /* The most that our own kernels take of the workspace, which is at least as large on any GPU. */
+    KAS_OWN_WORKSPACE = 256 << 20
+};
 
 /* Passes on tensor cores by our own kernels: several groups, of channels and pitches that are multiples
  * of 8, with weights that fit a block; float32 only where TF32 is allowed; from sm_80 on; pointers

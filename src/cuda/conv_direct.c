@@ -55,10 +55,10 @@ kas_status kas_direct_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_dire
         return kas_fail(KAS_UNSUPPORTED, "convolution: at most 65535 groups, channels of a group "
                                          "and taps are allowed on a GPU");
     const size_t weights = weights_of(desc);
-    if (weights > KAS_CUDA_MAX_WORKSPACE / sizeof(float))
+    if (weights > KAS_OWN_WORKSPACE / sizeof(float))
         return kas_fail(KAS_UNSUPPORTED,
                         "convolution: %zu weights; at most %zu are allowed on a GPU", weights,
-                        KAS_CUDA_MAX_WORKSPACE / sizeof(float));
+                        KAS_OWN_WORKSPACE / sizeof(float));
     KAS_TRY(kas_cuda_module_builtin(&cuda->base, desc->dtype, &module));
     KAS_TRY(kas_cuda_module_function(module, "kas_dev_conv_weights", &out->weights));
     out->parts = parts_of(desc);

@@ -137,7 +137,7 @@ static kas_status set_preference(kas_cuda *cuda, const kas_matmul *matmul,
     static const cublasLtMatmulPreferenceAttributes_t of_matrix[] = {
         KAS_LT_PREFERENCE_ALIGNMENT_A, KAS_LT_PREFERENCE_ALIGNMENT_B, KAS_LT_PREFERENCE_ALIGNMENT_C,
         KAS_LT_PREFERENCE_ALIGNMENT_D};
-    const uint64_t workspace = KAS_CUDA_MAX_WORKSPACE;
+    const uint64_t workspace = cuda->most_workspace;
     const uint32_t alignment = ALIGNMENT;
     KAS_TRY(KAS_LT(cuda,
                    cublasLtMatmulPreferenceSetAttribute(preference, KAS_LT_PREFERENCE_MAX_WORKSPACE,
@@ -203,7 +203,7 @@ static kas_status read_algorithm(kas_cuda *cuda, void *self, const char *line)
         m->algo.data[i] = word[i];
     const cublasStatus_t answer = cuda->lt->cublasLtMatmulAlgoCheck(
         cuda->lt_handle, m->desc, m->a, m->b, m->d, m->d, &m->algo, result);
-    if (answer != KAS_CUBLAS_SUCCESS || result->workspaceSize > KAS_CUDA_MAX_WORKSPACE)
+    if (answer != KAS_CUBLAS_SUCCESS || result->workspaceSize > cuda->most_workspace)
         return kas_fail(KAS_UNSUPPORTED, "cuBLASLt refuses it: %s",
                         cuda->lt->cublasLtGetStatusString(answer));
     m->workspace_bytes = result->workspaceSize;

@@ -7,7 +7,7 @@
 #include "host/device/conv_loops.h"
 
 /* What the parts of a gradient may take of the workspace, where there is more than one block's */
-enum { PARTS_BYTES = KAS_CUDA_MAX_WORKSPACE / 4 };
+enum { PARTS_BYTES = KAS_OWN_WORKSPACE / 4 };
 
 static bool has_tensor_cores(const kas_cuda *cuda, const kas_conv_desc *d)
 {
@@ -50,8 +50,7 @@ bool kas_mma_takes(const kas_cuda *cuda, const kas_conv_desc *d, kas_conv_pass p
         return false;
     const int64_t octets = (int64_t)taps * (read / 8);
     if (pass == KAS_CONV_BACKWARD_WEIGHTS)
-        return KAS_MMA_SPANS(octets) <= KAS_MMA_WARPS &&
-               gradient_bytes(d) <= KAS_CUDA_MAX_WORKSPACE;
+        return KAS_MMA_SPANS(octets) <= KAS_MMA_WARPS && gradient_bytes(d) <= KAS_OWN_WORKSPACE;
     const int64_t bytes = (octets + 1) / 2 * KAS_MMA_TILES(written) * 32 * 4 *
                           (int64_t)kas_dtype_size(d->dtype); /* a lane has four numbers of a tile */
     return octets < KAS_MMA_OCTETS && bytes <= KAS_MMA_WEIGHT_BYTES;

@@ -58,10 +58,10 @@ typedef struct kas_cuda {
     /* One workspace for all library calls: they run one after the other on the stream.  Its address
      * is read when a plan runs, because preparing a convolution may make it grow. */
     CUdeviceptr workspace;
-    size_t workspace_bytes;
-    uint64_t workspace_generation; /* raised when the workspace or the side's moves */
-    kas_cuda_side side;            /* its workspace has the same size */
-    CUstream exchanges;            /* of the group (group_cuda.c); NULL: there is none */
+    size_t workspace_bytes, most_workspace; /* most_workspace: see kas_cuda_reserve_workspace */
+    uint64_t workspace_generation;          /* raised when the workspace or the side's moves */
+    kas_cuda_side side;                     /* its workspace has the same size */
+    CUstream exchanges;                     /* of the group (group_cuda.c); NULL: there is none */
 } kas_cuda;
 
 struct kas_function {
@@ -96,11 +96,9 @@ kas_status kas_cuda_enter(kas_cuda *cuda);
 bool kas_cuda_enter_to_free(kas_cuda *cuda);
 /* The same, and waits for running work, which may use what is freed. */
 bool kas_cuda_wait_to_free(kas_cuda *cuda);
-/* The largest workspace of one call. Plans of memory count it for each stream
- * (kas_device_info.workspace), so nothing is reserved beyond it. */
-enum { KAS_CUDA_MAX_WORKSPACE = 256 << 20 };
 /* Makes the workspace at least `bytes` large; waits for running work when it has to grow. Returns
- * KAS_UNSUPPORTED for more than KAS_CUDA_MAX_WORKSPACE. */
+ * KAS_UNSUPPORTED for more than `most_workspace`: a 32nd of the memory, but from 256 MiB to 2 GiB. Plans of
+ * memory count that for each stream (kas_device_info.workspace), so nothing is reserved beyond it. */
 kas_status kas_cuda_reserve_workspace(kas_cuda *cuda, size_t bytes);
 
 /* What follows, up to kas_cuda_launch, implements the device's functions of the

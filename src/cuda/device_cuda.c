@@ -185,10 +185,10 @@ kas_status kas_cuda_reserve_workspace(kas_cuda *cuda, size_t bytes)
 {
     if (bytes <= cuda->workspace_bytes)
         return KAS_OK;
-    if (bytes > KAS_CUDA_MAX_WORKSPACE)
+    if (bytes > cuda->most_workspace)
         return kas_fail(KAS_UNSUPPORTED,
-                        "a workspace of %zu bytes is needed, at most %d are allowed", bytes,
-                        (int)KAS_CUDA_MAX_WORKSPACE);
+                        "a workspace of %zu bytes is needed, at most %zu are allowed", bytes,
+                        cuda->most_workspace);
     CUdeviceptr workspace = 0, side = 0;
     KAS_TRY(KAS_CU(cuda, cuStreamSynchronize(cuda->stream)));
     if (cuda->side.stream)
@@ -380,6 +380,14 @@ static kas_status wait_asleep(kas_cuda *cuda)
     return kas_cuda_check(cuda, result, "cuDevicePrimaryCtxSetFlags_v2", __FILE__, __LINE__);
 }
 
+/* Returns the largest workspace of one call. Engines in float32 want one as large as their operands: at a
+ * batch of 512 some hundred MB. */
+static size_t most_workspace(size_t memory)
+{
+    const size_t least = (size_t)256 << 20, most = (size_t)2 << 30, share = memory / 32;
+    return share < least ? least : share > most ? most : share;
+}
+
 static kas_status open_context(kas_cuda *cuda)
 {
     CUcontext context = NULL;
@@ -389,7 +397,8 @@ static kas_status open_context(kas_cuda *cuda)
     KAS_TRY(KAS_CU(cuda, cuCtxSetCurrent(context)));
     KAS_TRY(KAS_CU(cuda, cuStreamCreate(&cuda->stream, KAS_CU_STREAM_NON_BLOCKING)));
     KAS_TRY(kas_cuda_side_open(cuda));
-    cuda->base.info.workspace = (size_t)KAS_CUDA_MAX_WORKSPACE * (cuda->side.stream ? 2 : 1);
+    cuda->most_workspace = most_workspace(cuda->base.info.memory);
+    cuda->base.info.workspace = cuda->most_workspace * (cuda->side.stream ? 2 : 1);
     return KAS_OK;
 }
 

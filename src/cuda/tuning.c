@@ -14,7 +14,7 @@
 enum {
     /* Version of the rules by which we choose; part of every key. Raise it when what counts as a
      * candidate or how candidates are compared changes, so that older records are not found. */
-    PLAN_RULES = 5,
+    PLAN_RULES = 6,
     MAX_TIMED = 8, /* most candidates that are timed */
     SAMPLES = 5,   /* samples of a candidate, of which the median counts */
     /* launches of a sample, as one graph, so that the cost of launching is not measured */

@@ -496,6 +496,34 @@ static void workspace_has_a_bound(void **state)
     assert_int_equal(sim.live(), 0);
 }
 
+/* It grows with the GPU, and so do the engines that may be chosen. */
+static void a_large_gpu_has_a_large_workspace(void **state)
+{
+    (void)state;
+    enum { EACH_IMAGE = 1000, IMAGES = (257 << 20) / EACH_IMAGE };
+    const kas_conv_desc desc = F32(IMAGES, 1, 1, 4, 4, 1, 3, 3, 1, 1, 1, 4, 4, 0);
+    const struct {
+        const char *memory;
+        size_t workspace;
+    } list[] = {{"1000000", 256 << 20},
+                {"8589934592", 256 << 20},
+                {"85899345920", (size_t)2 << 30},
+                {"17179869184", 512 << 20}};
+    kas_device *device = NULL;
+    kas_conv *conv;
+    for (int i = 0; i < 4; i++) {
+        kas_device_close(device);
+        setenv("KAS_SIM_MEMORY", list[i].memory, 1);
+        device = open_cuda("cuda");
+        assert_int_equal(kas_device_get_info(device)->workspace, list[i].workspace);
+    }
+    OK(kas_conv_create(device, &desc, &conv));
+    kas_conv_free(conv);
+    assert_true(((const kas_cuda *)device)->workspace_bytes > 256 << 20);
+    kas_device_close(device);
+    unsetenv("KAS_SIM_MEMORY");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -504,7 +532,7 @@ int main(void)
         TEST(biases_come_in_every_number),     TEST(a_bias_may_be_refused),
         TEST(epilogues_take_the_right_way),    TEST(preparing_an_epilogue_may_fail),
         TEST(cudnn_is_opened_again),           TEST(workspace_is_given_back),
-        TEST(workspace_has_a_bound),
+        TEST(workspace_has_a_bound),           TEST(a_large_gpu_has_a_large_workspace),
     };
     return cmocka_run_group_tests(tests, load_sim, NULL);
 }

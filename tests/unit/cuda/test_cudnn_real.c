@@ -74,7 +74,7 @@ static int make_plans(kas_cuda *cuda, const kas_dnn_graph *graph, const kas_dnn_
         const kas_status status = kas_dnn_plan_make(cuda, graph, &choice[i], &plan);
         if (status != KAS_OK && status != KAS_UNSUPPORTED)
             fail_msg("engine %lld: %s", (long long)choice[i].engine, kas_error());
-        made += status == KAS_OK && plan.workspace_bytes <= KAS_CUDA_MAX_WORKSPACE;
+        made += status == KAS_OK && plan.workspace_bytes <= KAS_OWN_WORKSPACE;
         kas_dnn_plan_free(cuda, &plan);
     }
     return made;
