@@ -142,7 +142,8 @@ kas_status kas_cuda_conv_create(kas_device *device, const kas_conv_desc *desc, k
     conv->desc = *desc;
     KAS_TRY_GOTO(prepare_direct(conv), failed);
     for (int pass = 0; pass < 3; pass++)
-        KAS_TRY_GOTO(make_pass(conv, (kas_conv_pass)pass), failed);
+        if (kas_conv_uses(desc, (kas_conv_pass)pass))
+            KAS_TRY_GOTO(make_pass(conv, (kas_conv_pass)pass), failed);
     *out = conv;
     return KAS_OK;
 failed:
@@ -196,7 +197,9 @@ kas_status kas_cuda_conv_add_bias(kas_conv *conv)
     static const kas_conv_pass passes[] = {KAS_CONV_FORWARD, KAS_CONV_BACKWARD_WEIGHTS};
     KAS_TRY(kas_cuda_enter((kas_cuda *)conv->device));
     for (int i = 0; i < 2; i++)
-        KAS_TRY(add(conv, passes[i], (kas_conv_beside){.bias = true}, &conv->biased[passes[i]]));
+        if (kas_conv_uses(&conv->desc, passes[i]))
+            KAS_TRY(
+                add(conv, passes[i], (kas_conv_beside){.bias = true}, &conv->biased[passes[i]]));
     return KAS_OK;
 }
 

@@ -19,13 +19,16 @@ enum {
     SAMPLES = 5,   /* samples of a candidate, of which the median counts */
     /* launches of a sample, as one graph, so that the cost of launching is not measured */
     LAUNCHES = 10,
-    FILL = 0x3C, /* fills scratch memory: a small finite number in every type */
+    HOPELESS = 3, /* a candidate that takes so many times the best time so far is timed once */
+    FILL = 0x3C,  /* fills scratch memory: a small finite number in every type */
     FILL_NAN = 0xFF,
     LOCK_SECONDS = 60 /* seconds after which it goes on without the lock */
 };
 /* A candidate must take less than this share of the best time so far. Less gain is noise, and then
  * the library's own order decides. */
 static const double worth = 0.98;
+/* What the host's launch of a call may take, in seconds, which one launch on an idle stream includes */
+static const double launching = 50e-6;
 
 /* Scratch memory for a call. A bias, which is smaller than w, shares w's. */
 enum { X, W, Y, RESIDUAL, OPERANDS };
@@ -237,18 +240,32 @@ static kas_status run_often(kas_cuda *cuda, const void *stopwatch_of)
     return KAS_OK;
 }
 
-static kas_status sample(kas_cuda *cuda, const stopwatch *s, double *seconds)
+static kas_status stop(kas_cuda *cuda, const stopwatch *s, double *seconds)
 {
     float milliseconds = 0;
+    KAS_TRY(KAS_CU(cuda, cuEventRecord(s->stop, cuda->stream)));
+    KAS_TRY(KAS_CU(cuda, cuEventSynchronize(s->stop)));
+    KAS_TRY(KAS_CU(cuda, cuEventElapsedTime(&milliseconds, s->start, s->stop)));
+    *seconds = (double)milliseconds * 1e-3;
+    return KAS_OK;
+}
+
+static kas_status sample(kas_cuda *cuda, const stopwatch *s, double *seconds)
+{
     /* The host's launch of the second one lies within the first. */
     KAS_TRY(KAS_CU(cuda, cuGraphLaunch(s->launches, cuda->stream)));
     KAS_TRY(KAS_CU(cuda, cuEventRecord(s->start, cuda->stream)));
     KAS_TRY(KAS_CU(cuda, cuGraphLaunch(s->launches, cuda->stream)));
-    KAS_TRY(KAS_CU(cuda, cuEventRecord(s->stop, cuda->stream)));
-    KAS_TRY(KAS_CU(cuda, cuEventSynchronize(s->stop)));
-    KAS_TRY(KAS_CU(cuda, cuEventElapsedTime(&milliseconds, s->start, s->stop)));
-    *seconds = (double)milliseconds * 1e-3 / LAUNCHES;
+    KAS_TRY(stop(cuda, s, seconds));
+    *seconds /= LAUNCHES;
     return KAS_OK;
+}
+
+static kas_status time_once(kas_cuda *cuda, const stopwatch *s, double *seconds)
+{
+    KAS_TRY(KAS_CU(cuda, cuEventRecord(s->start, cuda->stream)));
+    KAS_TRY(run_once(cuda, s));
+    return stop(cuda, s, seconds);
 }
 
 static int ascending(const void *a, const void *b)
@@ -319,11 +336,17 @@ static kas_status take_checked(kas_cuda *cuda, const task *k, int candidate)
 
 /* Takes the samples of a candidate. The launches are a graph, as they will be in a plan: launched
  * one by one, the host may be slower than a small kernel, and its time would be measured. A
- * candidate that cannot be captured does not count. */
-static kas_status take_samples(kas_cuda *cuda, stopwatch *s, double *median)
+ * candidate that cannot be captured does not count. One that is hopeless beside `best` (0: there is
+ * none yet) has the time of one launch. */
+static kas_status take_samples(kas_cuda *cuda, stopwatch *s, double best, double *median)
 {
     double seconds[SAMPLES];
     KAS_TRY(run_once(cuda, s)); /* loads modules, warms caches */
+    if (best > 0) {
+        KAS_TRY(time_once(cuda, s, median));
+        if (*median > HOPELESS * best + launching)
+            return KAS_OK;
+    }
     KAS_TRY(kas_cuda_make_graph(cuda, run_often, s, &s->launches));
     for (int i = 0; i < SAMPLES; i++)
         KAS_TRY(sample(cuda, s, &seconds[i]));
@@ -334,7 +357,7 @@ static kas_status take_samples(kas_cuda *cuda, stopwatch *s, double *median)
 
 /* Times one candidate. Nothing of it is running afterwards, so its plan may be freed. */
 static kas_status time_candidate(kas_cuda *cuda, const task *k, stopwatch *s, int candidate,
-                                 double *median)
+                                 double best, double *median)
 {
     kas_status status = KAS_OK;
     KAS_TRY(s->t->take(cuda, s->t->self, candidate));
@@ -343,7 +366,7 @@ static kas_status time_candidate(kas_cuda *cuda, const task *k, stopwatch *s, in
     if (status == KAS_OK)
         status = KAS_CU(cuda, cuMemsetD8Async(s->memory[W], FILL, k->bytes[W], cuda->stream));
     if (status == KAS_OK)
-        status = take_samples(cuda, s, median);
+        status = take_samples(cuda, s, best, median);
     if (status != KAS_OK && !cuda->lost) {
         const kas_status end = KAS_CU(cuda, cuStreamSynchronize(cuda->stream));
         status = cuda->lost ? end : status;
@@ -368,7 +391,7 @@ static kas_status time_all(kas_cuda *cuda, const task *k, stopwatch *s, choice *
 {
     for (int i = 0; i < c->listed && c->timed < MAX_TIMED; i++) {
         double seconds = 0;
-        const kas_status status = time_candidate(cuda, k, s, i, &seconds);
+        const kas_status status = time_candidate(cuda, k, s, i, c->seconds, &seconds);
         if (passes_over(cuda, i, status))
             continue;
         KAS_TRY(status);

@@ -21,15 +21,29 @@ struct kas_loaded {
     int convs;
 };
 
+/* Returns the passes of a convolution that are operations of the program. */
+static unsigned passes_of(const kas_program *p, const kas_conv_desc *desc)
+{
+    unsigned passes = 0;
+    for (int i = 0; i < p->forwards + p->backwards; i++) {
+        const kas_operation *op = i < p->forwards ? &p->forward[i] : &p->backward[i - p->forwards];
+        if (op->kind == KAS_OPERATION_CONV && memcmp(&op->conv, desc, sizeof *desc) == 0)
+            passes |= 1u << op->pass;
+    }
+    return passes;
+}
+
 static kas_status prepare_conv(kas_device *device, kas_loaded *loaded, const kas_conv_desc *desc,
                                kas_conv **out)
 {
+    kas_conv_desc used = *desc;
+    used.passes = passes_of(loaded->program, desc);
     for (int i = 0; i < loaded->convs; i++)
         if (memcmp(&loaded->desc[i], desc, sizeof *desc) == 0) {
             *out = loaded->conv[i];
             return KAS_OK;
         }
-    KAS_TRY(kas_conv_create(device, desc, out));
+    KAS_TRY(kas_conv_create(device, &used, out));
     loaded->desc[loaded->convs] = *desc;
     loaded->conv[loaded->convs++] = *out;
     return KAS_OK;

@@ -101,6 +101,11 @@ struct kas_device {
 struct kas_object {
     kas_device *device;
 };
+/* The first members of every device's own convolution. */
+typedef struct kas_conv_base {
+    kas_device *device;
+    kas_conv_desc desc;
+} kas_conv_base;
 /* The first members of every device's own ring of uploads. */
 struct kas_upload {
     kas_device *device;

@@ -157,6 +157,7 @@ typedef struct kas_conv_desc {
     bool tf32; /* KAS_F32: factors may be rounded to TF32, if the device has it */
     /* What stands behind the c_in channels of x's pixels is finite, zeros mostly: the images. */
     bool finite_padding;
+    unsigned passes; /* bits 1 << kas_conv_pass of those that are used; 0 means all */
 } kas_conv_desc;
 
 typedef enum kas_conv_pass {
@@ -164,6 +165,11 @@ typedef enum kas_conv_pass {
     KAS_CONV_BACKWARD_DATA,   /* dx = conv^T(dy, w), overwrites         */
     KAS_CONV_BACKWARD_WEIGHTS /* dw = corr(x, dy), overwrites           */
 } kas_conv_pass;
+
+static inline bool kas_conv_uses(const kas_conv_desc *d, kas_conv_pass pass)
+{
+    return !d->passes || (d->passes >> pass & 1);
+}
 
 static inline int kas_conv_dilation(const kas_conv_desc *d)
 {
@@ -194,7 +200,7 @@ static inline bool kas_conv_is_depthwise(const kas_conv_desc *d)
     return d->c_in == d->groups && d->c_out == d->groups;
 }
 
-/* Prepares all three passes (descriptors, algorithms, workspace). It works for every valid
+/* Prepares the passes that are used (descriptors, algorithms, workspace). It works for every valid
  * descriptor: where the library refuses, the device's own fallback is used. */
 kas_status kas_conv_create(kas_device *device, const kas_conv_desc *desc, kas_conv **out);
 void kas_conv_free(kas_conv *conv);

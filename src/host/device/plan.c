@@ -102,6 +102,8 @@ kas_status kas_plan_conv(kas_plan *plan, kas_conv *conv, kas_conv_pass pass, voi
 kas_status kas_plan_conv_bias(kas_plan *plan, kas_conv *conv, kas_conv_pass pass, void *x, void *w,
                               void *y, void *bias)
 {
+    if (!kas_conv_uses(&((const kas_conv_base *)conv)->desc, pass))
+        return kas_fail(KAS_USAGE, "convolution: pass %d was not prepared", (int)pass);
     return append(plan, &(kas_step){.kind = KAS_STEP_CONV,
                                     .conv = conv,
                                     .pass = pass,

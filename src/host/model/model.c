@@ -191,6 +191,11 @@ static kas_conv_desc describe_conv(const kas_model *m, int layer)
     const bool exact = layer == m->tape[KAS_TAPE_INFER].exact;
     kas_conv_desc d = kas_layer_conv_desc(m->net, layer, m->batch, exact ? KAS_F32 : m->dtype);
     d.tf32 = m->tf32;
+    d.passes = 1u << KAS_CONV_FORWARD;
+    if (m->training)
+        d.passes |= 1u << KAS_CONV_BACKWARD_WEIGHTS;
+    if (m->training && m->net->layer[layer].in[0] != 0) /* images need no gradient */
+        d.passes |= 1u << KAS_CONV_BACKWARD_DATA;
     d.finite_padding &= d.dtype == m->dtype; /* else x is a cast of the images */
     return d;
 }
@@ -198,7 +203,7 @@ static kas_conv_desc describe_conv(const kas_model *m, int layer)
 static bool same_conv(const kas_conv_desc *a, const kas_conv_desc *b)
 {
     return memcmp(a, b, offsetof(kas_conv_desc, tf32)) == 0 && a->tf32 == b->tf32 &&
-           a->finite_padding == b->finite_padding;
+           a->finite_padding == b->finite_padding && a->passes == b->passes;
 }
 
 /* Prepares a layer's convolution. Layers of one shape share it: ResNet-20 has 20 layers of

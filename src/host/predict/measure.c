@@ -85,7 +85,8 @@ static kas_status measure_rate(kas_device *device, kas_precision precision, int 
                                 .x_pitch = side,
                                 .y_pitch = side,
                                 .dtype = kas_precision_dtype(precision),
-                                .tf32 = precision == KAS_PRECISION_TF32};
+                                .tf32 = precision == KAS_PRECISION_TF32,
+                                .passes = 1u << KAS_CONV_FORWARD};
     const size_t size = (size_t)side * (size_t)side * kas_dtype_size(desc.dtype);
     kas_conv *conv;
     kas_plan *plan = NULL;

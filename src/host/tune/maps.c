@@ -17,7 +17,7 @@ enum { TRIALS = 1 }; /* of a pass, in its record: there is one other way */
 /* A pass must gain so much to be timed a second time, and is worth its other way. */
 static const double worth = 0.97;
 
-enum { MOST_CONVS = 16 };
+enum { MOST_CONVS = 48 };
 static const double long_enough = 1e-3; /* a timing is at least so long */
 
 /* A program on the device, with memory of its own. */
@@ -117,15 +117,17 @@ static kas_status append(timing *t, ready *r, const kas_operation *op)
     void *const *memory = r->stand.memory, *args[KAS_MAX_LAUNCH_ARGS];
     kas_function *function;
     if (op->kind == KAS_OPERATION_CONV) {
+        kas_conv_desc desc = op->conv;
+        desc.passes = 1u << op->pass;
         int c = 0;
-        while (c < r->convs && memcmp(&r->desc[c], &op->conv, sizeof op->conv) != 0)
+        while (c < r->convs && memcmp(&r->desc[c], &desc, sizeof desc) != 0)
             c++;
         if (c == MOST_CONVS)
             return kas_fail(KAS_UNSUPPORTED, "a pass of a map changes more than %d convolutions",
                             MOST_CONVS);
         if (c == r->convs) {
-            KAS_TRY(kas_conv_create(t->device, &op->conv, &r->conv[c]));
-            r->desc[r->convs++] = op->conv;
+            KAS_TRY(kas_conv_create(t->device, &desc, &r->conv[c]));
+            r->desc[r->convs++] = desc;
         }
         if (holds(r->program, op))
             KAS_TRY(kas_conv_hold(r->conv[c], NULL, memory[op->w]));

@@ -11,7 +11,7 @@
 /* A convolution in float32: the sizes of kas_conv_desc in order. */
 #define F32(...)                                                                                   \
     {                                                                                              \
-        __VA_ARGS__, KAS_F32, false, false                                                         \
+        __VA_ARGS__, KAS_F32, false, false, 0                                                      \
     }
 
 static int set_up(void **state)

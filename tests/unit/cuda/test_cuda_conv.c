@@ -470,7 +470,7 @@ static void workspace_has_a_bound(void **state)
 {
     (void)state;
     enum { EACH_IMAGE = 1000, WEIGHTS = 8 * 3 * 3 * 8, IMAGES = (256 << 20) / EACH_IMAGE };
-    kas_conv_desc desc = {2, 1, 1, 8, 8, 1, 3, 3, 1, 1, 1, 8, 8, 1, KAS_BF16, false, false};
+    kas_conv_desc desc = {2, 1, 1, 8, 8, 1, 3, 3, 1, 1, 1, 8, 8, 1, KAS_BF16, false, false, 0};
     const kas_conv_desc large = F32(1, 1, 1, 8192, 8200, 1, 1, 1, 1, 0, 0, 8192, 8200, 1);
     kas_device *device = open_cuda("cuda");
     const kas_cuda *cuda = (const kas_cuda *)device;

@@ -105,8 +105,10 @@ static void a_plan_that_cannot_be_captured_runs_all_the_same(void **state)
 static void a_graph_follows_its_workspace(void **state)
 {
     (void)state;
-    const kas_conv_desc small = {2, 6, 5, 8, 16, 1, 3, 3, 1, 1, 1, 8, 16, 0, KAS_F32, false, false},
-                        large = {9, 6, 5, 8, 16, 1, 3, 3, 1, 1, 1, 8, 16, 0, KAS_F32, false, false};
+    const kas_conv_desc small = {2, 6, 5, 8,  16, 1,       3,     3,     1,
+                                 1, 1, 8, 16, 0,  KAS_F32, false, false, 0},
+                        large = {9, 6, 5, 8,  16, 1,       3,     3,     1,
+                                 1, 1, 8, 16, 0,  KAS_F32, false, false, 0};
     kas_device *device = open_cuda("cuda");
     kas_conv *conv[2];
     kas_plan *plan;

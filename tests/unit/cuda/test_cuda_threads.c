@@ -33,8 +33,8 @@ typedef struct things {
 static kas_status record(things *t)
 {
     const kas_conv_desc desc[2] = {
-        {2, 4, 4, 8, 8, 1, 1, 1, 1, 0, 0, 8, 8, 0, KAS_F32, false, false},
-        {2, 4, 4, 8, 8, 1, 3, 3, 1, 1, 1, 8, 8, 0, KAS_F32, false, false},
+        {2, 4, 4, 8, 8, 1, 1, 1, 1, 0, 0, 8, 8, 0, KAS_F32, false, false, 0},
+        {2, 4, 4, 8, 8, 1, 3, 3, 1, 1, 1, 8, 8, 0, KAS_F32, false, false, 0},
     };
     float *x = t->memory, *w = x + FLOATS / 4, *y = w + FLOATS / 4, *dw = y + FLOATS / 4;
     kas_module *module;

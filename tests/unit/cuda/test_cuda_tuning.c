@@ -151,6 +151,41 @@ static void the_fastest_is_taken_once(void **state)
     assert_int_equal(quiet, -1);
 }
 
+/* Of the three engines the first has 101 runs, the second one more, because there is a time to compare
+ * with, and the last two: it takes nine times as long as the second. */
+static void the_hopeless_are_given_up(void **state)
+{
+    (void)state;
+    kas_conv_desc forward = conv3x3;
+    forward.passes = 1u << KAS_CONV_FORWARD;
+    assert_int_equal(prepare(&forward), 101 + 102 + 2);
+}
+
+/* What a network does not run is neither timed nor pinned; the others find what was chosen. */
+static void only_passes_that_are_used(void **state)
+{
+    (void)state;
+    kas_conv_desc forward = conv3x3;
+    kas_plan *plan;
+    kas_conv *conv;
+    forward.passes = 1u << KAS_CONV_FORWARD;
+    setenv("KAS_CUDA_PINS", pins, 1);
+    prepare(&forward);
+    expect_records(pins, TILE_2, 1);
+    prepare(&conv3x3);
+    expect_records(pins, TILE_2, 3);
+    kas_device *device = open_cuda("cuda");
+    setenv("KAS_CUDA_PLANS", "heuristic", 1);
+    OK(kas_conv_create(device, &forward, &conv));
+    OK(kas_conv_add_bias(conv));
+    OK(kas_plan_create(device, &plan));
+    assert_int_equal(kas_plan_conv(plan, conv, KAS_CONV_BACKWARD_WEIGHTS, NULL, NULL, NULL),
+                     KAS_USAGE);
+    kas_plan_free(plan);
+    kas_conv_free(conv);
+    kas_device_close(device);
+}
+
 /* The stand-in's engines pretend to take a millisecond and more; our kernels take what they do. */
 static void own_depthwise_kernels_are_timed_too(void **state)
 {
@@ -292,8 +327,8 @@ static void an_engine_that_fails_is_passed_over(void **state)
     snprintf(usual, sizeof usual, "%s", value ? value : "");
     sim.reset();
     kas_device *device = open_warm();
-    sim.make_fail("cudnnBackendExecute", 13, 0,
-                  false); /* the first engine's 11 runs, one to warm up */
+    /* behind the first engine's 11 runs, and two before the second is captured */
+    sim.make_fail("cudnnBackendExecute", 14, 0, false);
     OK(kas_conv_create(device, &conv3x3, &conv));
     assert_true(sim.failed(name));
     sim.make_fail(NULL, 0, 0, false);
@@ -431,6 +466,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_fastest_is_taken_once),
+        TEST(the_hopeless_are_given_up),
+        TEST(only_passes_that_are_used),
         TEST(own_depthwise_kernels_are_timed_too),
         TEST(products_are_timed_too),
         TEST(an_epilogue_is_a_problem_of_its_own),

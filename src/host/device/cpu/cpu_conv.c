@@ -60,6 +60,8 @@ static kas_status create_passes(kas_cpu *cpu, kas_conv *conv)
     bool loops = false, wide = false;
     const kas_conv_desc desc = library_desc(conv);
     for (int pass = 0; pass < 3; pass++) {
+        if (!kas_conv_uses(&conv->desc, (kas_conv_pass)pass))
+            continue;
         conv->lines[pass] = cpu->use_library && kas_lines_pay(&conv->desc, (kas_conv_pass)pass);
         if (conv->lines[pass])
             continue;
