@@ -233,22 +233,48 @@ static bool try_list(search *s, const char *list, const char *soname)
     return false;
 }
 
+/* The same for the files of the driver's CUDA and of older ones, or of newer ones only. */
+static bool try_all(search *s, int newest, bool newer)
+{
+    const kind *k = s->k;
+    for (int i = 0; k->sonames[i]; i++) {
+        const bool is_newer = newest && k->majors[i] > newest;
+        if (is_newer == newer && (try_list(s, getenv("KAS_CUDA_PATH"), k->sonames[i]) ||
+                                  try_place(s, "", k->sonames[i]) ||
+                                  try_place(s, "/usr/local/cuda/lib64", k->sonames[i])))
+            return true;
+    }
+    return false;
+}
+
+/* Returns whether there is a library that is only too new, and fails with that. */
+static bool is_too_new(const kind *k, int newest)
+{
+    void *table = NULL;
+    search s = {.k = k, .out = &table};
+    if (!newest || !try_all(&s, newest, true) || !table)
+        return false;
+    kas_fail(
+        KAS_UNSUPPORTED,
+        "%s: found, but newer than the driver (CUDA %d); update the driver or install the %d.x "
+        "libraries",
+        ((const kas_cuda_library *)table)->path, newest, newest);
+    free(table);
+    return true;
+}
+
 static kas_status load_from_system(const kind *k, void **out)
 {
     search s = {.k = k, .out = out};
     const int newest = k->majors[0] ? driver_major() : 0;
-    for (int i = 0; k->sonames[i]; i++) {
-        if (newest && k->majors[0] && k->majors[i] > newest)
-            continue;
-        if (try_list(&s, getenv("KAS_CUDA_PATH"), k->sonames[i]) ||
-            try_place(&s, "", k->sonames[i]) ||
-            try_place(&s, "/usr/local/cuda/lib64", k->sonames[i]))
-            return s.failed;
-    }
+    if (try_all(&s, newest, false))
+        return s.failed;
     if (s.failed != KAS_OK) /* found, but unusable: the message says why */
         return s.failed;
     if (s.reason[0])
         return kas_fail(KAS_UNSUPPORTED, "%s cannot be loaded: %s", k->what, s.reason);
+    if (is_too_new(k, newest))
+        return KAS_UNSUPPORTED;
     return kas_fail(KAS_UNSUPPORTED,
                     "%s (%s%s%s) was not found in $KAS_CUDA_PATH, the loader's path or "
                     "/usr/local/cuda/lib64",

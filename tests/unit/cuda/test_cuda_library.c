@@ -140,6 +140,18 @@ static void a_good_one_behind_an_old_one(void **state)
     assert_string_equal(nvrtc->library.version, "13.1");
 }
 
+static void one_that_is_too_new(void **state)
+{
+    (void)state;
+    const kas_nvrtc *nvrtc;
+    make_driver(12080);
+    make_nvrtc("libnvrtc.so.13", 13, 1);
+    kas_status status = kas_nvrtc_load(&nvrtc);
+    assert_refused(status, nvrtc, "libnvrtc.so.13: found, but newer than the driver (CUDA 12)");
+    if (status != KAS_OK)
+        assert_non_null(strstr(kas_error(), "install the 12.x libraries"));
+}
+
 /* cuDNN for a newer CUDA than the driver has would refuse every call. */
 static void cudnn_for_a_newer_driver(void **state)
 {
@@ -178,9 +190,13 @@ static void a_file_that_is_no_library(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(the_newest_that_the_driver_takes), TEST(versions_that_are_too_old),
-        TEST(a_good_one_behind_an_old_one),     TEST(cudnn_for_a_newer_driver),
-        TEST(a_library_without_a_function),     TEST(a_file_that_is_no_library),
+        TEST(the_newest_that_the_driver_takes),
+        TEST(versions_that_are_too_old),
+        TEST(a_good_one_behind_an_old_one),
+        TEST(cudnn_for_a_newer_driver),
+        TEST(a_library_without_a_function),
+        TEST(a_file_that_is_no_library),
+        TEST(one_that_is_too_new),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
