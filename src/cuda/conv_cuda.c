@@ -82,7 +82,7 @@ static kas_status make_way(kas_conv *conv, kas_conv_pass pass, kas_conv_beside b
     out->tried = true;
     if (is_matmul(&conv->desc))
         status = kas_matmul_create(cuda, &conv->desc, pass, beside, &out->matmul);
-    if (status == KAS_UNSUPPORTED)
+    if (kas_cuda_is_refusal(cuda, status))
         status = kas_cudnn_conv_create(cuda, &conv->desc, pass, beside, &out->cudnn);
     return status;
 }
@@ -118,15 +118,16 @@ static kas_status prepare_direct(kas_conv *conv)
 
 static kas_status make_pass(kas_conv *conv, kas_conv_pass pass)
 {
+    kas_cuda *cuda = (kas_cuda *)conv->device;
     const kas_status status = make_way(conv, pass, (kas_conv_beside){false}, &conv->plain[pass]);
-    if (status != KAS_UNSUPPORTED)
+    if (!kas_cuda_is_refusal(cuda, status))
         return status;
     kas_debug("convolution %d -> %d, %dx%d, groups %d, pass %d: own kernel (%s)", conv->desc.c_in,
               conv->desc.c_out, conv->desc.kernel_h, conv->desc.kernel_w, conv->desc.groups,
               (int)pass, kas_error());
     if (conv->has_direct)
         return KAS_OK;
-    return kas_direct_create((kas_cuda *)conv->device, &conv->desc, &conv->direct); /* says why */
+    return kas_direct_create(cuda, &conv->desc, &conv->direct); /* says why */
 }
 
 kas_status kas_cuda_conv_create(kas_device *device, const kas_conv_desc *desc, kas_conv **out)

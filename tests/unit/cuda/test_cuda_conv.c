@@ -182,6 +182,40 @@ static void refused_convolutions_fall_back(void **state)
     }
 }
 
+/* An internal error of a library that leaves the GPU usable is a refusal. */
+static void failures_of_a_library_fall_back(void **state)
+{
+    (void)state;
+    const kas_conv_desc one = F32(2, 5, 4, 12, 20, 1, 1, 1, 1, 0, 0, 12, 20, 0),
+                        three = F32(2, 5, 4, 12, 20, 1, 3, 3, 1, 1, 1, 12, 20, 0);
+    const struct {
+        kas_conv_desc desc;
+        const char *function;
+        int code, launches, matmuls, convolutions; /* expected of the passes */
+    } list[] = {{one, "cublasLtMatrixLayoutCreate", 14, 0, 2, 1},
+                {one, "cublasLtMatmulAlgoGetHeuristic", 14, 0, 2, 1},
+                {three, "cudnnBackendCreateDescriptor", 4000, 2, 0, 2}};
+    for (int i = 0; i < 3; i++) {
+        kas_device *device = open_cuda("cuda");
+        float *got;
+        int launches, matmuls, convolutions;
+        char name[64];
+        sim.reset();
+        sim.make_fail(list[i].function, 1, list[i].code, false);
+        const size_t count = run_passes(device, &list[i].desc, 0, &got);
+        assert_true(sim.failed(name));
+        sim.counts(&launches, &matmuls, &convolutions);
+        if (launches != list[i].launches || matmuls != list[i].matmuls ||
+            convolutions != list[i].convolutions)
+            fail_msg("%s: %d launches, %d products, %d convolutions", list[i].function, launches,
+                     matmuls, convolutions);
+        kas_device_close(device);
+        compare_with_cpu(&list[i].desc, 0, got, count);
+        free(got);
+        assert_int_equal(sim.live(), 0);
+    }
+}
+
 /* ---- a bias beside a product ----------------------------------------------------------------- */
 
 static void expect_near(const char *what, double got, double want)
@@ -527,12 +561,19 @@ static void a_large_gpu_has_a_large_workspace(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(convolutions_take_the_right_way), TEST(tf32_only_where_it_is_allowed),
-        TEST(refused_convolutions_fall_back),  TEST(a_bias_comes_with_a_product),
-        TEST(biases_come_in_every_number),     TEST(a_bias_may_be_refused),
-        TEST(epilogues_take_the_right_way),    TEST(preparing_an_epilogue_may_fail),
-        TEST(cudnn_is_opened_again),           TEST(workspace_is_given_back),
-        TEST(workspace_has_a_bound),           TEST(a_large_gpu_has_a_large_workspace),
+        TEST(convolutions_take_the_right_way),
+        TEST(tf32_only_where_it_is_allowed),
+        TEST(refused_convolutions_fall_back),
+        TEST(a_bias_comes_with_a_product),
+        TEST(biases_come_in_every_number),
+        TEST(a_bias_may_be_refused),
+        TEST(epilogues_take_the_right_way),
+        TEST(preparing_an_epilogue_may_fail),
+        TEST(cudnn_is_opened_again),
+        TEST(workspace_is_given_back),
+        TEST(failures_of_a_library_fall_back),
+        TEST(workspace_has_a_bound),
+        TEST(a_large_gpu_has_a_large_workspace),
     };
     return cmocka_run_group_tests(tests, load_sim, NULL);
 }

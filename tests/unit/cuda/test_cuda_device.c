@@ -241,8 +241,8 @@ out:
  * for the next candidate or way. */
 static bool is_of_a_choice(const char *name)
 {
-    return strstr(name, "cuMemAlloc") || strstr(name, "MatmulPreference") ||
-           strstr(name, "AlgoGetHeuristic") ||
+    return strstr(name, "cuMemAlloc") || strstr(name, "cublasLtMatrix") ||
+           (strstr(name, "cublasLtMatmul") && strcmp(name, "cublasLtMatmul") != 0) ||
            (strstr(name, "cudnnBackend") && !strstr(name, "Execute"));
 }
 
