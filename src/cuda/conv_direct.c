@@ -71,20 +71,25 @@ kas_status kas_direct_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_dire
     return kas_cuda_reserve_workspace(cuda, out->workspace_bytes);
 }
 
-/* Adds up the gradients of the parts, in order. */
+/* Adds up the gradients of the parts, in order, of as many weights at a time as a grid has room for. */
 static kas_status add_parts(kas_cuda *cuda, const kas_direct *direct, const kas_conv_args *conv)
 {
-    const int c = conv->c_out * conv->group_in * conv->kernel_h * conv->kernel_w;
-    const kas_column_sum_args args = {.x = conv->wt,
-                                      .out = conv->dw,
-                                      .rows = conv->parts,
-                                      .chunk_rows = conv->parts,
-                                      .c = c,
-                                      .pitch = c,
-                                      .whole = c % 4 == 0 && kas_is_aligned(conv->dw)};
-    const unsigned grid[3] = {1, (unsigned)(c + KAS_SUM_LANES - 1) / KAS_SUM_LANES, 1};
-    const unsigned block[3] = {KAS_SUM_LANES / 4, KAS_SUM_TEAMS, 1};
-    return kas_cuda_launch(cuda, direct->sum, grid, block, &args);
+    const int weights = conv->c_out * conv->group_in * conv->kernel_h * conv->kernel_w;
+    const int most = 65535 * KAS_SUM_LANES;
+    for (int first = 0; first < weights; first += most) {
+        const int c = weights - first < most ? weights - first : most;
+        const kas_column_sum_args args = {.x = conv->wt + first,
+                                          .out = conv->dw + first,
+                                          .rows = conv->parts,
+                                          .chunk_rows = conv->parts,
+                                          .c = c,
+                                          .pitch = weights,
+                                          .whole = weights % 4 == 0 && kas_is_aligned(conv->dw)};
+        const unsigned grid[3] = {1, (unsigned)(c + KAS_SUM_LANES - 1) / KAS_SUM_LANES, 1};
+        const unsigned block[3] = {KAS_SUM_LANES / 4, KAS_SUM_TEAMS, 1};
+        KAS_TRY(kas_cuda_launch(cuda, direct->sum, grid, block, &args));
+    }
+    return KAS_OK;
 }
 
 static kas_status run_mma(kas_cuda *cuda, const kas_direct *direct, const kas_conv_desc *desc,

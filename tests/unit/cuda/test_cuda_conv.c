@@ -19,7 +19,7 @@ typedef struct routes {
     bool finite_padding;
 } routes;
 
-/* Runs the three passes; `out` gets y, dx and dw with their padding, one after the other. */
+/* Runs the passes; `out` gets y, dx and dw with their padding, one after the other. */
 static size_t run_passes(kas_device *device, const kas_conv_desc *d, int offset, float **out)
 {
     const size_t xs = (size_t)d->n * d->h * d->w * d->x_pitch + 4,
@@ -32,9 +32,11 @@ static size_t run_passes(kas_device *device, const kas_conv_desc *d, int offset,
     kas_plan *plan;
     OK(kas_conv_create(device, d, &conv));
     OK(kas_plan_create(device, &plan));
-    OK(kas_plan_conv(plan, conv, KAS_CONV_FORWARD, x + offset, w + offset, y + offset));
-    OK(kas_plan_conv(plan, conv, KAS_CONV_BACKWARD_DATA, dx + offset, w + offset, dy + offset));
-    OK(kas_plan_conv(plan, conv, KAS_CONV_BACKWARD_WEIGHTS, x + offset, dw + offset, dy + offset));
+    float *const call[3][3] = {{x, w, y}, {dx, w, dy}, {x, dw, dy}};
+    for (int pass = 0; pass < 3; pass++)
+        if (kas_conv_uses(d, (kas_conv_pass)pass))
+            OK(kas_plan_conv(plan, conv, (kas_conv_pass)pass, call[pass][0] + offset,
+                             call[pass][1] + offset, call[pass][2] + offset));
     OK(kas_plan_run(plan));
     OK(kas_device_sync(device));
     *out = malloc((xs + ys + ws) * sizeof **out);
@@ -59,7 +61,7 @@ static double compare_with_cpu(const kas_conv_desc *d, int offset, const float *
     assert_int_equal(run_passes(cpu, d, offset, &want), count);
     for (size_t i = 0; i < count; i++) {
         const double error = fabs((double)got[i] - want[i]) / fmax(1, fabs(want[i]));
-        if (!(error <= 1e-4))
+        if (!(error <= (d->tf32 ? 1e-2 : 1e-4)))
             fail_msg("element %zu: %g, the CPU has %g", i, got[i], want[i]);
         worst = fmax(worst, error);
     }
@@ -74,6 +76,11 @@ static void convolutions_take_the_right_way(void **state)
     /* Of conv.cu's kernels a forward pass takes two (weights are transposed first), the others one;
      * a depthwise backward pass takes two. */
     routes list[] = {
+        /* A gradient of 4.7 million weights on tensor cores: two more launches add up its parts. */
+        {.desc = {1, 1, 1, 65600, 65600, 8200, 3, 3, 1, 1, 1, 65600, 65600, 1, KAS_F32, true, false,
+                  4},
+         .launches = 3,
+         .refused = "cudnn"},
         /* More groups and more channels than our own kernels take: the libraries alone. */
         {.desc = F32(2, 2, 1, 65540, 65540, 65540, 1, 1, 1, 0, 0, 65540, 65540, 0), .matmuls = 3},
         {.desc = F32(1, 2, 2, 65540, 65540, 65540, 1, 1, 2, 0, 0, 65540, 65540, 0),
@@ -126,7 +133,7 @@ static void convolutions_take_the_right_way(void **state)
         free(got);
         assert_int_equal(sim.live(), 0);
     }
-    printf("largest error %.3g, tolerance 1e-4\n", worst);
+    printf("largest error %.3g, tolerance 1e-4, of TF32 1e-2\n", worst);
 }
 
 /* The stand-in's engine with tensor cores rounds to TF32, which shows in 3 digits. */
