@@ -230,10 +230,20 @@ device_tests() {
 patient=(env "OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}" "GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000}"
     "KAS_CACHE_DIR=$KAS_CACHE_DIR-tests")
 
+# What is compiled is the same for both caches, and the built-in kernels alone take half a minute of a core.
+share_images() {
+    local cache=$KAS_CACHE_DIR/jit
+    mkdir -p "$cache" "$KAS_CACHE_DIR-tests/jit"
+    cp -au "$cache/." "$KAS_CACHE_DIR-tests/jit/"
+    cp -au "$KAS_CACHE_DIR-tests/jit/." "$cache/"
+}
+
 part_tests() {
     local test
+    share_images
     for test in $(device_tests); do beside "$test" 300 "${patient[@]}" "$BUILD/$test"; done
     wait
+    share_images
 }
 
 part_make_test() {
@@ -271,12 +281,14 @@ sanitizer_works() {
 
 part_sanitize() {
     local tool test
+    share_images
     sanitizer_works || return
     for tool in memcheck racecheck initcheck synccheck; do
         sanitize "$tool" sampled "$kas" check --sampled 4 --device "$device" --directions 0
         for test in $(device_tests); do sanitize "$tool" "${test#tests/}" "$BUILD/$test"; done
     done
     wait
+    share_images
 }
 
 # In the portions that a short time has room for: a kernel costs some seconds of one core, compiling and the reference.

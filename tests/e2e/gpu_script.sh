@@ -29,6 +29,7 @@ END
 cat >"$work/bin/compute-sanitizer" <<'END'
 #!/bin/sh
 echo "$*" >>"${0%/*}/calls"
+mkdir -p "$KAS_CACHE_DIR/jit" "$KAS_CACHE_DIR/plans" && : >"$KAS_CACHE_DIR/jit/image" && : >"$KAS_CACHE_DIR/plans/plan"
 case "$*" in
 *racecheck*ops/test_pool*) echo "========= ERROR: Race reported"; exit 9 ;;
 *refused*) echo "Device not supported"; exit 1 ;;
@@ -121,6 +122,10 @@ tests=$(grep -c '^memcheck/' "$work/out/summary.txt")
 grep -q -- "--tool memcheck --error-exitcode 9 --report-api-errors no .*/tests/ops/test_conv$" "$work/bin/calls" ||
     fail "the sanitizer was called otherwise: $(head -n 3 "$work/bin/calls")"
 awk '/memcheck/ { if (other) exit 1 } !/memcheck/ { other = 1 }' <(head -n "$tests" "$work/bin/calls") || fail "memcheck is not first"
+
+# Images of the tests serve the measurements, plans do not.
+[ -f "$work/out/cache/jit/image" ] || fail "an image is compiled once more"
+[ ! -e "$work/out/cache/plans" ] || fail "a plan that tests chose side by side is used"
 
 # A machine that compute-sanitizer cannot watch is told, and one program was enough to find that out.
 sed -i 's/\*refused\*/*/' "$work/bin/compute-sanitizer"
