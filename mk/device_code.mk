@@ -41,7 +41,10 @@ $(GEN)/device_code_tables.c: $(KERNELS) $(PRELUDE_TEXT) $(SHARED_TEXT) mk/device
 	   echo 'const char kas_prelude_text[] ='; cat $(PRELUDE_TEXT) | $(c_string); echo ';'; \
 	   echo 'const char *const kas_builtin_text[] = {'; \
 	   for n in $(DTYPES); do \
-	     { echo '#undef KAS_DTYPE'; echo "#define KAS_DTYPE $$n"; cat $(SHARED_TEXT) $(KERNELS) | sed '/^#include "/d'; } | $(c_string); echo ','; \
+	     { echo '#undef KAS_DTYPE'; echo "#define KAS_DTYPE $$n"; \
+	       printf '#ifndef KAS_PARTS\n#define KAS_PARTS 1\n#define KAS_PART 0\n#endif\n'; cat $(SHARED_TEXT); i=0; \
+	       for f in $(KERNELS); do echo "#if $$i % KAS_PARTS == KAS_PART"; cat $$f; echo '#endif'; i=$$((i + 1)); done; } | \
+	       sed '/^#include "/d' | $(c_string); echo ','; \
 	   done; echo '};'; \
 	   printf 'const char *const kas_device_code_flags[] = {'; printf '"%s", ' $(DEVICE_CODE_FLAGS); echo '0};'; \
 	   echo 'const char kas_device_code_march[] = "$(MARCH)";'; \

@@ -43,6 +43,15 @@
         break;                                                                                     \
     }
 
+/* Runs call(kind) where rows are loaded and stored around the activation.  On a GPU the kind stays a
+ * variable, and KAS_BY_ACTIVATION around the activation alone tests it once a row: a body of its own for
+ * each kind takes more than twice as long to compile.  Loops over lanes on the CPU want a constant. */
+#ifdef __CUDACC__
+#define KAS_AROUND_ACTIVATION(kind, call) call(kind)
+#else
+#define KAS_AROUND_ACTIVATION(kind, call) KAS_BY_ACTIVATION(kind, call)
+#endif
+
 /* relu6(x + 3) / 6 */
 KAS_FN float kas_hard_sigmoid(float x)
 {
@@ -105,6 +114,24 @@ KAS_FN float kas_activate_back(int kind, float kept, float dy)
     default:
         return dy;
     }
+}
+
+/* ---- behind a batch norm ----------------------------------------------------------------------
+ *
+ * What the derivative of the activation is taken from is computed again from x, as kas_norm_apply
+ * does, and is not read; with a residual that would take another tensor anyway: y. */
+#define KAS_FROM_X 0
+#define KAS_FROM_Y 1 /* ReLU only */
+
+/* Returns the gradient before the activation, at one channel. */
+KAS_FN float kas_norm_behind(int activation, int from, float y, float xhat, float gamma, float beta,
+                             float dy)
+{
+    const float before = kas_fma(xhat, gamma, beta);
+    const float kept = from == KAS_FROM_Y                   ? y
+                       : activation <= KAS_ACT_KEEPS_OUTPUT ? kas_activate(activation, before)
+                                                            : before;
+    return kas_activate_back(activation, kept, dy);
 }
 
 #endif

@@ -9,7 +9,8 @@
  * time. */
 extern const char kas_prelude_text[];
 /* args.h, activation.h, teams.h and every hand-written kernel, without the prelude, by KAS_DTYPE:
- * what the CUDA device compiles for kas_module_builtin. */
+ * what the CUDA device compiles for kas_module_builtin.  With KAS_PARTS and KAS_PART defined in front it has
+ * the kernels of every KAS_PARTS-th file alone, from file KAS_PART on. */
 extern const char *const kas_builtin_text[3];
 
 /* Flags for device code on the CPU, at build time and at run time alike, NULL-terminated.

@@ -231,3 +231,11 @@ kas_status kas_compile(kas_compiler *compiler, const char *text, char path[4096]
     stats->seconds = kas_monotonic() - start;
     return status;
 }
+
+bool kas_compile_is_known(const kas_compiler *compiler, const char *text)
+{
+    char key[65], path[4096];
+    kas_compile_key(compiler, text, key);
+    return kas_cache_path(compiler->folder, key, compiler->suffix, path) == KAS_OK &&
+           kas_private_file(path) == KAS_OK;
+}

@@ -69,4 +69,7 @@ kas_status kas_compile(kas_compiler *compiler, const char *text, char path[4096]
 kas_status kas_compile_all(kas_compiler *compiler, const char *const *text, int count, int threads,
                            char (*path)[4096], kas_compile_stats *stats);
 
+/* Returns whether there is an image of the text, so that kas_compile will be quick. */
+bool kas_compile_is_known(const kas_compiler *compiler, const char *text);
+
 #endif
