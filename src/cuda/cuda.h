@@ -65,7 +65,6 @@ typedef struct kas_cuda {
 } kas_cuda;
 
 struct kas_function {
-    kas_device *device;
     CUfunction handle;
     kas_function *next;
     char name[64];

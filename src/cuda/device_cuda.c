@@ -363,7 +363,6 @@ static kas_status find_device(kas_cuda *cuda, int ordinal)
     KAS_TRY(KAS_CU(cuda, cuDeviceTotalMem_v2(&info->memory, cuda->ordinal)));
     KAS_TRY(KAS_CU(cuda, cuDeviceGetName(info->name, (int)sizeof info->name, cuda->ordinal)));
     info->kind = KAS_DEVICE_CUDA;
-    info->ordinal = ordinal;
     info->blocks = multiprocessors * (threads / KAS_MAX_BLOCK);
     snprintf(info->arch, sizeof info->arch, "sm_%d%d", major, minor);
     return KAS_OK;

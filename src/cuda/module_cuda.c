@@ -129,7 +129,6 @@ kas_status kas_cuda_module_function(kas_module *module, const char *name, kas_fu
     kas_function *function = calloc(1, sizeof *function);
     if (!function)
         return kas_fail(KAS_NO_MEMORY, "no memory for a function");
-    function->device = module->device;
     snprintf(function->name, sizeof function->name, "%s", name);
     CUresult found = KAS_CUDA_ERROR_NOT_FOUND;
     for (int i = 0; i < module->handles && found == KAS_CUDA_ERROR_NOT_FOUND; i++)

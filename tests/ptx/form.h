@@ -63,7 +63,6 @@ typedef enum ptx_kind {
     PTX_COPIED,    /* cp.async.wait_all */
     PTX_SHUFFLE_KIND,
     PTX_MMA_KIND, /* all its registers are parts */
-    PTX_VOTE,
     PTX_BARRIER_KIND,
     PTX_BRANCH_KIND,
     PTX_RETURN

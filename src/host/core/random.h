@@ -14,7 +14,6 @@
  * Values are stored in studies: never renumber them, only append. */
 typedef enum kas_purpose {
     KAS_PURPOSE_SAMPLE = 1,  /* structure of a candidate */
-    KAS_PURPOSE_SOLVE = 2,   /* choices of the solvers */
     KAS_PURPOSE_INIT = 3,    /* initial weights */
     KAS_PURPOSE_SHUFFLE = 4, /* order of training images */
     KAS_PURPOSE_AUGMENT = 5, /* crops and flips */

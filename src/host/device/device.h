@@ -52,7 +52,6 @@ typedef struct kas_device_info {
     kas_device_kind kind;
     char name[128]; /* "Intel(R) Xeon(R) ...", "NVIDIA H100 80GB HBM3" */
     char arch[32];  /* what kernels are compiled for: "cpu" or "sm_90" */
-    int ordinal;    /* CUDA device number; CPU: 0 */
     int threads;    /* CPU: threads used */
     int blocks;     /* CUDA: how many blocks of KAS_MAX_BLOCK threads it runs at once; CPU: 0 */
     size_t memory;  /* bytes, total */

@@ -243,7 +243,7 @@ static bool find_gpu(const kas_device_spec *spec, kas_device_info *info)
     for (int i = 0; i < report->gpus && !found; i++) {
         const kas_cuda_gpu *gpu = &report->gpu[i];
         found = gpu->supported && (spec->ordinals == 0 || spec->ordinal[0] == gpu->ordinal);
-        *info = (kas_device_info){.kind = KAS_DEVICE_CUDA, .ordinal = gpu->ordinal};
+        *info = (kas_device_info){.kind = KAS_DEVICE_CUDA};
         snprintf(info->name, sizeof info->name, "%s", gpu->name);
     }
     free(report);

@@ -289,11 +289,11 @@ typedef struct kas_work {
     double flops, params;           /* of the kernel at all targets */
     double conv_flops, conv_params; /* of the convolutions that it replaces */
     kas_work_state state;
-    char reason[512];               /* reason for the state, for people */
-    int lease;                      /* attempt number: how often it was claimed */
-    int deaths;                     /* faults of the machine: see kas_store_release */
-    int epochs;                     /* recorded */
-    double created, started, ended; /* Unix time; NaN = not yet */
+    char reason[512];      /* reason for the state, for people */
+    int lease;             /* attempt number: how often it was claimed */
+    int deaths;            /* faults of the machine: see kas_store_release */
+    int epochs;            /* recorded */
+    double started, ended; /* Unix time; NaN = not yet */
     double processor; /* seconds of processor time of its workers and their compilers, all leases
                          together (device time on a CPU); NaN = unknown */
     kas_measured measured;

@@ -90,16 +90,15 @@ kas_status kas_work_read_row(kas_store *store, kas_sql_stmt *stmt, kas_work *out
                       .lease = (int)kas_sql_int(stmt, 12),
                       .deaths = (int)kas_sql_int(stmt, 13),
                       .epochs = (int)kas_sql_int(stmt, 14),
-                      .created = kas_sql_double(stmt, 15),
-                      .started = kas_sql_double(stmt, 16),
-                      .ended = kas_sql_double(stmt, 17),
-                      .measured = read_measured(stmt, 18, 36, KAS_WORK_ALL_COUNT - 1),
-                      .seed = kas_sql_int(stmt, 26),
-                      .generation = (int)kas_sql_int(stmt, 27),
-                      .rung = (int)kas_sql_int(stmt, 30),
-                      .predicted = kas_sql_double(stmt, 31),
-                      .answers = kas_sql_int(stmt, 33) != 0,
-                      .processor = kas_sql_double(stmt, 35)};
+                      .started = kas_sql_double(stmt, 15),
+                      .ended = kas_sql_double(stmt, 16),
+                      .measured = read_measured(stmt, 17, 35, KAS_WORK_ALL_COUNT - 1),
+                      .seed = kas_sql_int(stmt, 25),
+                      .generation = (int)kas_sql_int(stmt, 26),
+                      .rung = (int)kas_sql_int(stmt, 29),
+                      .predicted = kas_sql_double(stmt, 30),
+                      .answers = kas_sql_int(stmt, 32) != 0,
+                      .processor = kas_sql_double(stmt, 34)};
     const int kind = (int)kas_sql_int(stmt, 1);
     char state[32];
     kas_sql_text(stmt, 10, state, sizeof state);
@@ -109,12 +108,12 @@ kas_status kas_work_read_row(kas_store *store, kas_sql_stmt *stmt, kas_work *out
     out->kind = (kas_work_kind)kind;
     kas_sql_text(stmt, 4, out->name, sizeof out->name);
     kas_sql_text(stmt, 11, out->reason, sizeof out->reason);
-    kas_sql_text(stmt, 28, out->origin, sizeof out->origin);
-    kas_sql_text(stmt, 29, out->parents, sizeof out->parents);
+    kas_sql_text(stmt, 27, out->origin, sizeof out->origin);
+    kas_sql_text(stmt, 28, out->parents, sizeof out->parents);
     KAS_TRY(copy_text(store, stmt, 5, &out->kernel));
-    KAS_TRY(copy_text(store, stmt, 32, &out->gains));
-    KAS_TRY(copy_text(store, stmt, 34, &out->correct));
-    return copy_text(store, stmt, 39, &out->exchange);
+    KAS_TRY(copy_text(store, stmt, 31, &out->gains));
+    KAS_TRY(copy_text(store, stmt, 33, &out->correct));
+    return copy_text(store, stmt, 38, &out->exchange);
 }
 
 bool kas_store_grow(void **array, int count, size_t size)

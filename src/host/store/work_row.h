@@ -7,7 +7,7 @@
 /* Select the columns in the order that kas_work_read_row expects: from a file of the present
  * schema, and from those of older ones, with what their rows mean in the present one. */
 #define KAS_WORK_ALL KAS_WORK_COLUMNS KAS_WORK_COLUMNS_3 KAS_WORK_COLUMNS_4 ", exchange, missed"
-enum { KAS_WORK_ALL_COUNT = 41 };
+enum { KAS_WORK_ALL_COUNT = 40 };
 #define KAS_WORK_SELECT "SELECT " KAS_WORK_ALL " FROM work"
 #define KAS_WORK_SELECT_6                                                                          \
     "SELECT " KAS_WORK_COLUMNS KAS_WORK_COLUMNS_3 KAS_WORK_COLUMNS_4 ", exchange, NULL FROM work"
@@ -23,8 +23,8 @@ enum { KAS_WORK_ALL_COUNT = 41 };
     ", seed, generation, origin, parents, rung, predicted, gains, answers, correct"
 #define KAS_WORK_COLUMNS                                                                           \
     "id, kind, k, attempt, name, kernel, flops, params, conv_flops, conv_params, state,"           \
-    " reason, lease, deaths, (SELECT count(*) FROM epoch WHERE epoch.work = work.id), created,"    \
-    " started, ended, accuracy, latency, latency_iqr, step_seconds, compile_seconds, memory,"      \
+    " reason, lease, deaths, (SELECT count(*) FROM epoch WHERE epoch.work = work.id), started,"    \
+    " ended, accuracy, latency, latency_iqr, step_seconds, compile_seconds, memory,"               \
     " output_std_min, output_std_max"
 
 /* Reads the current row of `stmt`. The caller frees *out with kas_work_clear. */

@@ -80,7 +80,6 @@ typedef struct kas_buffer {
 enum { KAS_WEIGHT_DIGITS = KAS_MAX_DIMS };
 
 typedef struct kas_weight {
-    int node; /* node of the kernel */
     uint32_t instances, groups, fan_out, fan_in;
     kas_weight_init init;
     size_t elements;  /* elements of the buffer: instances * groups * fan_out * fan_in */

@@ -467,7 +467,7 @@ kas_status kas_fc_plan(kas_lower *l, int node)
     kas_lowered_fc *fc = &l->fc[node];
     const kas_node *n = &l->kernel->node[node];
     KAS_TRY(kas_weight_sizes_at(l->kernel, node, l->binding, &fc->sizes));
-    fc->weight = kas_lower_new_weight(l, node, &fc->sizes);
+    fc->weight = kas_lower_new_weight(l, &fc->sizes);
     fc->in = n->in[0];
     fc->dims = input_shape(l, node)->channels;
     if (n->op == KAS_OP_CONV || n->op == KAS_OP_CONV_DEPTHWISE)

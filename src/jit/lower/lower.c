@@ -97,11 +97,10 @@ void kas_lower_sum_gradient(kas_lower *l, int node)
     l->gradient_tensor[node] = g;
 }
 
-int kas_lower_new_weight(kas_lower *l, int node, const kas_weight_sizes *sizes)
+int kas_lower_new_weight(kas_lower *l, const kas_weight_sizes *sizes)
 {
     const uint32_t instances = l->target->parts_in * l->target->parts_out;
-    l->weight[l->weights] = (kas_weight){.node = node,
-                                         .instances = instances,
+    l->weight[l->weights] = (kas_weight){.instances = instances,
                                          .groups = sizes->groups,
                                          .fan_out = sizes->fan_out,
                                          .fan_in = sizes->fan_in,

@@ -57,7 +57,7 @@ typedef struct kas_lowered_fc {
     int dilation; /* pixels from one tap of a library convolution to the next */
     int input;    /* library: tensor that the convolution reads */
     int filter;   /* library: tensor of the weights that it reads */
-    int weight_tensor, output;
+    int output;
     /* The channel dims of the operand by their part. Kept dims count as pixels: one map for
      * all of them. */
     int group[KAS_FC_DIMS], groups, channel[KAS_FC_DIMS], channels, tap[KAS_FC_DIMS], taps,
@@ -207,7 +207,7 @@ kas_ex kas_lower_times_gain(kas_lower *l, kas_ex e);
 
 /* Adds a weight to the program, with its logical part; the lowering adds tensor and strides.
  * Returns its number. */
-int kas_lower_new_weight(kas_lower *l, int node, const kas_weight_sizes *sizes);
+int kas_lower_new_weight(kas_lower *l, const kas_weight_sizes *sizes);
 
 /* Where the kernel takes the stride (strided.c). kas_lower_strided_nodes finds l->whole and
  * l->small, and kas_lower_whole_sizes the sizes of a node of l->whole. kas_lower_strided_input makes

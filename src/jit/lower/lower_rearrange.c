@@ -76,7 +76,7 @@ int kas_lower_result(kas_lower *l, int node, int64_t q)
 
 typedef struct unfold_taps {
     int count, dim[2]; /* IR dim of the axis */
-    int64_t kernel[2], extent[2], dilation, stride;
+    int64_t kernel[2], extent[2], dilation;
 } unfold_taps;
 
 /* Returns where tap k of axis i reads: at + dilation * (k - K/2); with direction -1, which pixel
@@ -102,7 +102,7 @@ static unfold_taps taps_of(kas_lower *l, int node)
 {
     const kas_node *n = &l->kernel->node[node];
     const kas_ir_tensor *in = &l->ir->tensor[l->tensor[kas_lower_window_input(l, node)]];
-    unfold_taps taps = {.dilation = kas_node_dilation(n), .stride = l->stride};
+    unfold_taps taps = {.dilation = kas_node_dilation(n)};
     for (int axis = KAS_AXIS_H; axis <= KAS_AXIS_W; axis++) {
         if (!(n->axes & axis))
             continue;

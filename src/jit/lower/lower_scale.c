@@ -10,7 +10,7 @@ static void scale_weight(kas_lower *l, int node)
     const kas_status status = kas_weight_sizes_at(l->kernel, node, l->binding, &sizes);
     if (status != KAS_OK)
         kas_ir_fail(l->ir, status);
-    const int number = l->aux[node] = kas_lower_new_weight(l, node, &sizes);
+    const int number = l->aux[node] = kas_lower_new_weight(l, &sizes);
     for (int d = n->dim; d < n->dim_end; d++)
         size[rank++] = l->size[n->in[0]][d];
     const int tensor = kas_ir_add_tensor(l->ir, KAS_TENSOR_EXTERN, rank, size, 0);

@@ -9,7 +9,6 @@
 #include "host/core/random.h"
 
 typedef struct fd_array {
-    const char *name;
     double *value;
     const double *grad; /* analytic */
     size_t size;

@@ -49,9 +49,9 @@ static double layer_error(const layer_case *layer)
     fd_nan(dweight, MOST);
     fd_nan(dbias, MOST);
     layer->backward(r.x, r.weight, r.dy, dx, dweight, dbias);
-    fd_array arrays[] = {{"x", r.x, dx, layer->x_size},
-                         {"weight", r.weight, dweight, layer->weight_size},
-                         {"bias", r.bias, dbias, layer->bias_size}};
+    fd_array arrays[] = {{r.x, dx, layer->x_size},
+                         {r.weight, dweight, layer->weight_size},
+                         {r.bias, dbias, layer->bias_size}};
     return fd_worst(weighted_sum, &r, arrays, 3);
 }
 
@@ -426,8 +426,7 @@ static void test_cross_entropy_gradient(void **state)
     fd_random(r.logits, 12, 5);
     fd_nan(d, 12);
     kas_ref_cross_entropy(3, 4, r.smoothing, r.logits, (const uint16_t[]){1, 3, 0}, d);
-    assert_true(fd_within("cross entropy",
-                          fd_worst(loss_of, &r, &(fd_array){"logits", r.logits, d, 12}, 1),
+    assert_true(fd_within("cross entropy", fd_worst(loss_of, &r, &(fd_array){r.logits, d, 12}, 1),
                           TOLERANCE));
 }
 

@@ -111,7 +111,7 @@ static double copy_gradients_and_check(run *r, double spoil)
             continue;
         assert_true(p->size <= 256);
         memcpy(grad[count], p->grad, p->size * sizeof(double));
-        arrays[count] = (fd_array){p->name, p->value, grad[count], p->size};
+        arrays[count] = (fd_array){p->value, grad[count], p->size};
         count++;
     }
     grad[0][5] += spoil;

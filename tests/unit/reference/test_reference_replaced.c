@@ -156,7 +156,7 @@ static void test_gradients(void **state)
             continue;
         assert_true(p->size <= 512);
         memcpy(grad[count], p->grad, p->size * sizeof(double));
-        arrays[count] = (fd_array){p->name, p->value, grad[count], p->size};
+        arrays[count] = (fd_array){p->value, grad[count], p->size};
         count++;
     }
     assert_true(fd_within("replaced network", fd_worst(loss_of, &r, arrays, count), TOLERANCE));

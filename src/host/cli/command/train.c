@@ -38,8 +38,8 @@ typedef struct train_cli {
     kas_cli_ranks ranks;
     int argc;
     char **argv;
-    double until;             /* seconds since 1970; 0 = never */
-    double started, reported; /* seconds */
+    double until;    /* seconds since 1970; 0 = never */
+    double reported; /* seconds */
 } train_cli;
 
 enum {

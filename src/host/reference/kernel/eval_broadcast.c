@@ -13,7 +13,7 @@ static kas_status sizes(const kas_kernel *kernel, int i, kas_ref_node *out)
     const kas_node *lhs = &kernel->node[kernel->node[i].in[0]],
                    *rhs = &kernel->node[kernel->node[i].in[1]];
     int l_begin = 0, l_end = out->in[0].rank, r_end = out->in[1].rank;
-    out->prefix = out->suffix = out->lhs = out->rhs = 1;
+    out->suffix = out->lhs = out->rhs = 1;
     while (l_end > 0 && r_end > 0) {
         kas_dim l = kas_shape_dim(&lhs->shape, l_end - 1);
         kas_dim r = kas_shape_dim(&rhs->shape, r_end - 1);
@@ -27,7 +27,7 @@ static kas_status sizes(const kas_kernel *kernel, int i, kas_ref_node *out)
         kas_dim r = kas_shape_dim(&rhs->shape, l_begin);
         if (!kas_dim_equal(&l, &r))
             break;
-        out->prefix *= out->in[1].size[l_begin++];
+        l_begin++;
     }
     for (int d = l_begin; d < l_end; d++)
         out->lhs *= out->in[0].size[d];

@@ -30,7 +30,7 @@ typedef struct kas_ref_node {
     bool apart[KAS_MAX_CHANNEL_DIMS];
     size_t groups, fan_in, fan_out;
     /* broadcast: RHS is [prefix][rhs][suffix], LHS is [prefix][lhs][suffix] */
-    size_t prefix, suffix, lhs, rhs;
+    size_t suffix, lhs, rhs;
     size_t batch, rows, contracted, columns; /* BMM */
     /* Window along each axis; 1 for an axis that is left alone */
     uint32_t kernel_h, kernel_w;

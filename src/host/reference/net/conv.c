@@ -7,14 +7,14 @@
 #include <string.h>
 
 typedef struct conv_shape {
-    int n, c_in, h, w, c_out, kh, kw, stride, pad_h, pad_w, groups;
+    int n, c_in, h, w, c_out, kh, kw, stride, pad_h, pad_w;
     int out_h, out_w, in_per_group, out_per_group;
 } conv_shape;
 
 static conv_shape make_shape(int n, int c_in, int h, int w, int c_out, int kh, int kw, int stride,
                              int pad_h, int pad_w, int groups)
 {
-    conv_shape s = {n, c_in, h, w, c_out, kh, kw, stride, pad_h, pad_w, groups, 0, 0, 0, 0};
+    conv_shape s = {n, c_in, h, w, c_out, kh, kw, stride, pad_h, pad_w, 0, 0, 0, 0};
     s.out_h = (h + 2 * pad_h - kh) / stride + 1;
     s.out_w = (w + 2 * pad_w - kw) / stride + 1;
     s.in_per_group = c_in / groups;

@@ -61,7 +61,7 @@ extern const char *const kas_score_states[]; /* "not-asked", "ok", "not-finite",
 
 typedef struct kas_scoring kas_scoring;
 typedef struct kas_score {
-    const char *name, *what;
+    const char *name;
     unsigned needs;
     /* Computes the score; what is not finite becomes a state. KAS_UNSUPPORTED: the network has
      * nothing that it looks at. NULL for one of ranks. */

@@ -22,7 +22,7 @@ static kas_status check_options(const char *what, const kas_sample_options *o)
 kas_status kas_workshop_open(const char *what, const kas_sample_options *options,
                              const kas_target *targets, int count, kas_workshop *out)
 {
-    *out = (kas_workshop){.options = *options, .count = count};
+    *out = (kas_workshop){.options = *options};
     KAS_TRY(check_options(what, options));
     if (count < 1)
         return kas_fail(KAS_BAD_INPUT, "there is no convolution to replace");

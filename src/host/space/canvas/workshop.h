@@ -8,8 +8,7 @@
 
 typedef struct kas_workshop {
     kas_sample_options options;
-    kas_target *target; /* owned: [count] */
-    int count;
+    kas_target *target; /* owned */
     kas_growth *growth; /* owned */
     kas_guided guided;
     kas_solver *solver; /* owned */
