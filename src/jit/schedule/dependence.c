@@ -77,7 +77,6 @@ static void see_reduction(void *context, kas_ex e, const kas_ex_node *node)
     kas_dependence *d = add(l, KAS_DEPENDENCE_SUM);
     if (!d)
         return;
-    d->fn = (kas_fn)node->fn;
     d->reorderable = node->fn != KAS_FN_REDUCE_ARGMAX;
     *direction_at(d, node->var) = '<';
     const int fn = node->fn;

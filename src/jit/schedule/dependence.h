@@ -18,7 +18,6 @@ typedef enum kas_dependence_kind {
  * any. Loops are those of the nest, then its reductions, outermost first. */
 typedef struct kas_dependence {
     kas_dependence_kind kind;
-    kas_fn fn;        /* SUM: what the reduction does */
     bool reorderable; /* it may be done in another order, because it is marked associative */
     int loops, var[64];
     char direction[64];

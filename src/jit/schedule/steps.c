@@ -107,7 +107,7 @@ typedef struct reduction {
     const kas_ir *ir;
     int var, other;
     int fn, inside; /* inside: loops of other reductions on which it depends */
-    bool found, chained;
+    bool chained;
     kas_masks masks;
     int loops;
     double turns; /* of the unrolled loops of its chain */
@@ -118,7 +118,6 @@ static void see_reduction(void *context, kas_ex e, const kas_ex_node *node)
     reduction *r = context;
     if (node->kind != KAS_EX_REDUCE || node->var != r->var)
         return;
-    r->found = true;
     r->fn = node->fn;
     r->inside |= kas_masks_ex(&r->masks, e) >> r->loops != 0;
     r->turns = kas_reduce_length(r->ir, e);

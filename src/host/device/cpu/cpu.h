@@ -16,7 +16,6 @@ typedef struct kas_cpu {
 } kas_cpu;
 
 struct kas_function {
-    kas_device *device;
     char name[64];
     kas_cpu_kernel *run[3]; /* by kas_cpu_order */
     kas_function *next;

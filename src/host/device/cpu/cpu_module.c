@@ -99,7 +99,6 @@ kas_status kas_cpu_module_function(kas_module *module, const char *name, kas_fun
         function = calloc(1, sizeof *function);
         if (!function)
             return kas_fail(KAS_NO_MEMORY, "%s: no memory for kernel \"%s\"", module->path, name);
-        function->device = module->device;
         snprintf(function->name, sizeof function->name, "%s", name);
         memcpy(function->run, run, sizeof run);
         function->next = module->functions;
