@@ -84,6 +84,15 @@ static void note_failure(replay *r, int n, const char *why)
     r->refused = why;
 }
 
+static const char *const refusals[] = {
+    [KAS_REFUSED_WIDTH] = "too many leaves, or more than the primitives left can merge",
+    [KAS_REFUSED_VALUE] = "no value of a free size makes LHS tile RHS as wanted",
+    [KAS_REFUSED_SHAPE] = "its shape rule forbids it",
+    [KAS_REFUSED_IMAGE] = "its weight would span the image",
+    [KAS_REFUSED_PRUNED] = "a pruning rule forbids it",
+    [KAS_REFUSED_SIZE] = "a size would be no integer at some target",
+    [KAS_REFUSED_OUTPUT] = "the output would not be [C, H, W]"};
+
 /* Tries one step with the rules of the sampler in question. */
 static bool try_step(replay *r, const kas_candidate_op *use, const char **why)
 {
@@ -93,7 +102,7 @@ static bool try_step(replay *r, const kas_candidate_op *use, const char **why)
     if (!kas_candidate_op_passes(&r->filter, use))
         return false;
     if (!kas_growth_try(g, use, pick_wanted, r)) {
-        *why = kas_refusal_text(g->refused);
+        *why = refusals[g->refused];
         return false;
     }
     if (r->guided)

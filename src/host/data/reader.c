@@ -273,8 +273,8 @@ kas_status kas_reader_next(kas_reader *r, kas_batch *out)
     if (s->worst != UINT32_MAX)
         return kas_fail(s->status, "%s", s->message);
     size_t at = (size_t)index * r->o.batch;
-    *out = (kas_batch){(int)index, smaller(r->o.batch, r->pass.count - first),
-                       r->o.pixels + at * r->image, r->o.labels + at};
+    *out = (kas_batch){smaller(r->o.batch, r->pass.count - first), r->o.pixels + at * r->image,
+                       r->o.labels + at};
     return KAS_OK;
 }
 

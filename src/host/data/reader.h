@@ -66,9 +66,8 @@ static inline uint32_t kas_shared_position(uint32_t position, uint32_t batch, ui
 kas_status kas_reader_begin(kas_reader *reader, const kas_pass *pass);
 
 typedef struct kas_batch {
-    int slot;              /* in the ring: batch k of the order lies in slot k % slots */
     uint32_t count;        /* images, >= 1 */
-    const uint8_t *pixels; /* of that slot */
+    const uint8_t *pixels; /* in the ring: batch k of the order lies in slot k % slots */
     const uint16_t *labels;
 } kas_batch;
 

@@ -210,11 +210,24 @@ static void test_too_many_groups(void **state)
     assert_non_null(strstr(kas_error(), "more than 65535"));
 }
 
+/* Appends the text of a step as kas_pte_parse reads it. */
+static void print_step(const kas_pte_step *step, kas_buf *out)
+{
+    kas_buf_puts(out, kas_pte_kind_name((kas_pte_kind)step->kind));
+    if (step->kind == KAS_PTE_INTERCHANGE || step->kind == KAS_PTE_FUSE)
+        kas_buf_printf(out, "(%s,%s)", kas_pte_loop_name((kas_pte_loop)step->loop[0]),
+                       kas_pte_loop_name((kas_pte_loop)step->loop[1]));
+    else if (step->factor > 1)
+        kas_buf_printf(out, "(%d)", step->factor);
+    if (step->leaf)
+        kas_buf_printf(out, "@%d", step->leaf);
+}
+
 static void print(const kas_pte_sequence *sequence, kas_buf *out)
 {
     for (int i = 0; i < sequence->steps; i++) {
         kas_buf_puts(out, i ? " " : "");
-        kas_pte_print_step(&sequence->step[i], out);
+        print_step(&sequence->step[i], out);
     }
 }
 

@@ -308,29 +308,6 @@ static void test_theorem_1(void **state)
     assert_true(with_variable > wanted / 20 && tensors > wanted / 10);
 }
 
-/* ---- memory ---- */
-
-static void test_memory_of_a_remembered_kernel(void **state)
-{
-    (void)state;
-    enum { KERNELS = FEWER_IF_SANITIZED(3000) };
-    kas_target t[32];
-    int n = resnet18(t);
-    kas_sample_options o = options_for(29);
-    kas_sampler *sampler;
-    kas_sample s;
-    assert_int_equal(kas_sampler_create(&o, t, n, &sampler), KAS_OK);
-    for (int i = 1; i <= KERNELS; i++) {
-        assert_int_equal(kas_sampler_next(sampler, 0, &s), KAS_OK);
-        kas_sample_free(&s);
-        const kas_sample_stats stats = kas_sampler_stats(sampler);
-        assert_int_equal(stats.accepted, i);
-        assert_true(stats.remembering >= 16 * (uint64_t)i);
-        assert_true(stats.remembering <= 32 * (uint64_t)(i < 256 ? 256 : i));
-    }
-    kas_sampler_free(sampler);
-}
-
 /* ---- distribution ---- */
 
 /* Uniform over the types (6.1): on the input alone every type but broadcast has a legal use. */
@@ -587,7 +564,6 @@ int main(void)
                                        cmocka_unit_test(test_attempts_are_pure),
                                        cmocka_unit_test(test_versions_are_fixed),
                                        cmocka_unit_test(test_theorem_1),
-                                       cmocka_unit_test(test_memory_of_a_remembered_kernel),
                                        cmocka_unit_test(test_first_primitive_is_uniform),
                                        cmocka_unit_test(test_prunes_arithmetic),
                                        cmocka_unit_test(test_prunes_rearrangement),

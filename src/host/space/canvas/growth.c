@@ -95,19 +95,6 @@ void kas_growth_begin(kas_growth *g, int primitives, uint32_t group,
     g->known[0].holds = 0;
 }
 
-const char *kas_refusal_text(kas_refusal why)
-{
-    static const char *const text[] = {
-        [KAS_REFUSED_WIDTH] = "too many leaves, or more than the primitives left can merge",
-        [KAS_REFUSED_VALUE] = "no value of a free size makes LHS tile RHS as wanted",
-        [KAS_REFUSED_SHAPE] = "its shape rule forbids it",
-        [KAS_REFUSED_IMAGE] = "its weight would span the image",
-        [KAS_REFUSED_PRUNED] = "a pruning rule forbids it",
-        [KAS_REFUSED_SIZE] = "a size would be no integer at some target",
-        [KAS_REFUSED_OUTPUT] = "the output would not be [C, H, W]"};
-    return text[why];
-}
-
 static bool refuse(kas_growth *g, kas_refusal why)
 {
     g->refused = why;

@@ -46,8 +46,6 @@ typedef enum kas_refusal {
     KAS_REFUSED_SIZE,   /* a size would be no integer at some target */
     KAS_REFUSED_OUTPUT  /* it is the last primitive and the result is not [C, H, W] */
 } kas_refusal;
-/* Returns the reason as a clause for messages. */
-const char *kas_refusal_text(kas_refusal why);
 
 typedef struct kas_growth {
     const kas_sample_options *options;

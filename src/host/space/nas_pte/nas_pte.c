@@ -190,15 +190,3 @@ kas_status kas_pte_parse(const char *text, kas_pte_sequence *out)
     }
     return KAS_OK;
 }
-
-void kas_pte_print_step(const kas_pte_step *step, kas_buf *out)
-{
-    kas_buf_puts(out, kas_pte_kind_name((kas_pte_kind)step->kind));
-    if (step->kind == KAS_PTE_INTERCHANGE || step->kind == KAS_PTE_FUSE)
-        kas_buf_printf(out, "(%s,%s)", kas_pte_loop_name((kas_pte_loop)step->loop[0]),
-                       kas_pte_loop_name((kas_pte_loop)step->loop[1]));
-    else if (step->factor > 1)
-        kas_buf_printf(out, "(%d)", step->factor);
-    if (step->leaf)
-        kas_buf_printf(out, "@%d", step->leaf);
-}

@@ -111,8 +111,6 @@ kas_status kas_pte_kernel(const kas_pte_sequence *sequence, kas_kernel *out);
  * alone, as in the authors' code, which also numbers them differently). Returns KAS_BAD_INPUT with
  * the word that is wrong. */
 kas_status kas_pte_parse(const char *text, kas_pte_sequence *out);
-/* Appends the text of a step as kas_pte_parse reads it. */
-void kas_pte_print_step(const kas_pte_step *step, kas_buf *out);
 
 /* Returns the dependence that a step of this kind removes, in words; NULL: it keeps all. */
 const char *kas_pte_lost(kas_pte_kind kind);

@@ -398,11 +398,6 @@ bool kas_beginnings_is_open(const kas_beginnings *b, int i)
     return !b->list[i].typed || b->list[i].choices > 0;
 }
 
-int kas_beginnings_primitives(const kas_beginnings *b, int i)
-{
-    return b->list[i].primitives;
-}
-
 /* ---- the way of a given kernel ---- */
 
 /* Returns the node that makes variable `var` of a growing kernel: the nodes that make sizes are

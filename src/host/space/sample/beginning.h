@@ -41,8 +41,6 @@ int kas_beginnings_choices(const kas_beginnings *beginnings, int beginning);
 uint64_t kas_beginnings_key(const kas_beginnings *beginnings, int beginning, int choice);
 /* Returns whether a kernel may begin so: a type without a candidate operation leads nowhere. */
 bool kas_beginnings_is_open(const kas_beginnings *beginnings, int beginning);
-/* Returns the number of whole primitives. */
-int kas_beginnings_primitives(const kas_beginnings *beginnings, int beginning);
 
 /* Returns the choice by which a kernel goes on that has begun so, in the order of its nodes, or -1:
  * the kernel is complete, or no sample goes on so. */

@@ -400,7 +400,5 @@ kas_status kas_sampler_next(kas_sampler *sampler, uint64_t max_attempts, kas_sam
 
 kas_sample_stats kas_sampler_stats(const kas_sampler *sampler)
 {
-    kas_sample_stats stats = sampler->stats;
-    stats.remembering = sampler->names.size * sizeof *sampler->names.slot;
-    return stats;
+    return sampler->stats;
 }

@@ -69,7 +69,6 @@ kas_status kas_sampler_next(kas_sampler *sampler, uint64_t max_attempts, kas_sam
  * attempt that fails at first. */
 typedef struct kas_sample_stats {
     uint64_t attempts, tries, accepted, rejected[KAS_REJECT_COUNT];
-    uint64_t remembering; /* bytes that the names given so far take: 16 to 32 for each beyond 256 */
 } kas_sample_stats;
 kas_sample_stats kas_sampler_stats(const kas_sampler *sampler);
 
