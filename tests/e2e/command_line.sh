@@ -105,7 +105,6 @@ sample --net resnet18 --sequence pte-2 --count 3|--count has no effect with --se
 sample --net resnet18 --sequence pte-2 --seed 3|--seed has no effect with --sequence
 sample --net resnet18 --sequence pte-2 --space canvas|--sequence is a kernel of --space nas-pte
 sample --net resnet18 --space canvas --sequence pte-2|--sequence is a kernel of --space nas-pte
-sample --net resnet18 --space nas-pte --sampler rejection|--sampler is an option of --space canvas
 sample --net resnet18 --allow=|--allow: expected words
 sample --net resnet18 --require=|--require: expected words
 sample --net resnet18 --kernels=|--kernels: expected integers

@@ -27,7 +27,7 @@ expect 3 'fc.weight" has shape [10, 64]; expected [4, 64]; give weights of this 
 expect 0 '"event":"plan"' "${train[@]}" --init "$dir/theirs" --kernel kernels/depthwise_separable.json --dry-run
 
 # A study keeps its own copy, by content.
-search=("$kas" search --strategy random --objective accuracy "${common[@]}" --epochs 1 --candidates 1 --sampler rejection --prune none --seed 2 --study "$dir/study")
+search=("$kas" search --strategy random --objective accuracy "${common[@]}" --epochs 1 --candidates 1 --known yes --prune none --seed 2 --study "$dir/study")
 expect 3 '--init-partial' "${search[@]}" --init "$dir/ten"
 [ ! -e "$dir/study" ] || fail "a study was made for weights that do not fit"
 expect 0 'best kernel' "${search[@]}" --init "$dir/theirs"

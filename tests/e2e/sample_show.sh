@@ -32,7 +32,6 @@ expect 0 'with the name of another' "$kas" sample $budget --parents "$dir/childr
 mkdir "$dir/empty"
 expect 3 'the folder has no kernel file' "$kas" sample $budget --parents "$dir/empty"
 expect 3 'nonesuch' "$kas" sample $budget --parents nonesuch
-expect 2 'steps of the guided sampler' "$kas" sample $budget --parents kernels --sampler rejection
 expect 2 'kernels of either space can be parents' "$kas" sample $budget --parents kernels --space nas-pte
 expect 2 'give one of them' "$kas" sample $budget --parents kernels --sequence pte-2
 
@@ -73,7 +72,6 @@ fi
 
 expect 2 'no network is given' "$kas" sample
 expect 2 'in this order' "$kas" sample --net resnet20 --min-primitives 9 --max-primitives 8
-expect 2 'need --sampler guided' "$kas" sample --net resnet20 --sampler rejection --forbid exp
 expect 2 'no kernel is given' "$kas" show
 expect 2 'no such replaced convolution' "$kas" show kernels/conv.json --net resnet20 --layer stem
 expect 3 'unknown network' "$kas" show kernels/conv.json --net nonesuch

@@ -30,7 +30,6 @@ grep -q -- '--exploration=1' "$dir/report.html" || fail "the report's command ha
 expect 2 '--exploration is an option of --strategy tree' "${base[@]}" --study "$dir/x" --exploration 2
 expect 2 '--population and --tournament are options of --strategy evolution' "${base[@]}" --study "$dir/x" --strategy tree --rungs none --tournament 2
 expect 2 '--strategy tree: only kernels of --space canvas' "${base[@]}" --study "$dir/x" --strategy tree --rungs none --space nas-pte
-expect 2 '--sampler rejection: beginnings of kernels' "${base[@]}" --study "$dir/x" --strategy tree --rungs none --sampler rejection
 expect 2 '--exploration (the study has 1, this command 2)' "${tree[@]}" --study "$dir/plain" --exploration 2
 [ ! -e "$dir/x" ] || fail "a refused command left a study"
 echo "ok: tree"

@@ -57,8 +57,8 @@ static bool append_use(kas_kernel *k, const kas_candidate_op *use, int op)
 static bool append_some_use(kas_kernel *k, int op)
 {
     static kas_candidate_op use[KAS_MAX_CANDIDATE_OPS];
-    kas_op_filter filter = kas_op_filter_table_1();
-    filter.ops = KAS_OP_BIT(op);
+    const kas_op_filter filter = {
+        .ops = KAS_OP_BIT(op), .kernels = 1, .dilations = 2, .shifts = 1 << (KAS_MAX_SHIFT + 1)};
     const kas_type type = kas_type_of(op);
     const int count = kas_list_candidate_ops(k, type, &filter, use);
     for (int u = 0; u < count; u++)

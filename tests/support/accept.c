@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "host/space/canvas/grow.h"
 #include "host/space/canvas/guide.h"
 #include "host/space/commute.h"
 #include "host/space/primitive.h"
@@ -11,9 +10,7 @@ enum { MOST_TRIES = 200000 }; /* steps tried in all; a known kernel needs one or
 
 typedef struct replay {
     kas_growth *g;
-    kas_guide guide; /* used for the guided sampler */
-    bool guided;
-    kas_op_filter filter;
+    kas_guide guide;
     const kas_kernel *wanted;
     int place[KAS_MAX_NODES]; /* place of a wanted node in the growth; -1 = not there yet */
     int owner[KAS_MAX_VARS];  /* the wanted node whose size a variable of the growth is */
@@ -93,20 +90,18 @@ static const char *const refusals[] = {
     [KAS_REFUSED_SIZE] = "a size would be no integer at some target",
     [KAS_REFUSED_OUTPUT] = "the output would not be [C, H, W]"};
 
-/* Tries one step with the rules of the sampler in question. */
+/* Tries one step with the rules of the sampler. */
 static bool try_step(replay *r, const kas_candidate_op *use, const char **why)
 {
     kas_growth *g = r->g;
-    kas_reject refused = KAS_REJECT_NONE;
     *why = "the options do not allow it";
-    if (!kas_candidate_op_passes(&r->filter, use))
+    if (!kas_candidate_op_passes(&r->guide.filter, use))
         return false;
     if (!kas_growth_try(g, use, pick_wanted, r)) {
         *why = refusals[g->refused];
         return false;
     }
-    if (r->guided)
-        refused = kas_guide_admits(&r->guide);
+    const kas_reject refused = kas_guide_admits(&r->guide);
     *why = kas_reject_name(refused);
     if (refused != KAS_REJECT_NONE)
         kas_growth_undo(g);
@@ -118,9 +113,7 @@ static bool try_step(replay *r, const kas_candidate_op *use, const char **why)
 static bool ends_well(replay *r)
 {
     const kas_kernel *wanted = r->wanted;
-    kas_reject why = r->guided ? kas_guide_finish(&r->guide) : kas_growth_finish(r->g);
-    if (why == KAS_REJECT_NONE && !r->guided)
-        why = kas_rejection_rules(r->g);
+    const kas_reject why = kas_guide_finish(&r->guide);
     if (why != KAS_REJECT_NONE) {
         note_failure(r, wanted->nodes - 1, kas_reject_name(why));
         return false;
@@ -222,15 +215,10 @@ static kas_status tell(const replay *r, kas_buf *reason)
 static kas_status replay_kernel(replay *r, const kas_target *targets, int count,
                                 const kas_sample_options *options, kas_buf *reason)
 {
-    r->filter = kas_op_filter_table_1();
     KAS_TRY(kas_growth_create(options, targets, count, &r->g));
-    if (r->guided) {
-        KAS_TRY(kas_guide_create(options, targets, count, r->g, &r->guide));
-        r->filter = r->guide.filter;
-    }
+    KAS_TRY(kas_guide_create(options, targets, count, r->g, &r->guide));
     kas_growth_begin(r->g, r->wanted->nodes - 1, r->wanted->group_value[0], r->wanted->split);
-    if (r->guided)
-        kas_guide_begin(&r->guide);
+    kas_guide_begin(&r->guide);
     for (int n = 1; n < KAS_MAX_NODES; n++)
         r->place[n] = -1;
     return derive(r) ? KAS_OK : tell(r, reason);
@@ -246,9 +234,7 @@ kas_status kas_sampler_accepts(const kas_kernel *kernel, const kas_target *targe
         return refuse(reason, kas_error());
     KAS_TRY(check_length(kernel, options, reason));
     KAS_TRY(check_groups(kernel, targets, count, reason));
-    replay r = {.wanted = kernel,
-                .guided = options->sampler != KAS_SAMPLER_REJECTION,
-                .refused = "no order of its nodes was found"};
+    replay r = {.wanted = kernel, .refused = "no order of its nodes was found"};
     kas_status status = replay_kernel(&r, targets, count, &any_cost, reason);
     kas_guide_free(&r.guide);
     kas_growth_free(r.g);

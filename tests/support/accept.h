@@ -1,4 +1,4 @@
-/* Decides whether a sampler can make a given kernel.
+/* Decides whether the sampler can make a given kernel.
  *
  * The decision is a replay: the kernel's nodes are appended one by one with the steps that the
  * sampler itself takes (growth.h), in every order that respects the edges, until one order passes

@@ -176,8 +176,7 @@ static kas_status put_json(line *l, const kas_device_info *info, const kas_bench
     kas_line_text(&out, "net", l->name);
     kas_line_text(&out, "input", input);
     kas_line_int(&out, "targets", l->targets);
-    kas_line_text(&out, "sampler",
-                  l->sample.sampler == KAS_SAMPLER_REJECTION ? "rejection" : "guided");
+    kas_line_text(&out, "sampler", "guided");
     kas_line_int(&out, "min_primitives", l->sample.min_primitives);
     kas_line_int(&out, "max_primitives", l->sample.max_primitives);
     kas_line_number(&out, "max_flops_ratio", l->sample.budget.max_flops_ratio);

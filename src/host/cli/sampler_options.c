@@ -12,9 +12,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     int count;
     const kas_field *field = kas_sample_fields(&count);
     if (key == ARGP_KEY_END) {
-        const kas_sample_options *o = state->input;
-        if (o->space == KAS_SPACE_NAS_PTE)
-            kas_cli_refuse(state, "sampler", "is an option of --space canvas");
         if (kas_sample_options_check(state->input) != KAS_OK)
             argp_error(state, "%s", kas_error());
         return 0;

@@ -255,8 +255,6 @@ kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_s
     KAS_TRY(kas_session_check_init(out));
     KAS_TRY(kas_session_collect_from(request, out));
     kas_search_options asked = out->search; /* what is left open is as in the study */
-    if (out->search.sample.sampler == KAS_SAMPLER_AS_STUDY)
-        out->search.sample.sampler = KAS_SAMPLER_GUIDED;
     if (out->search.sample.per_layer == KAS_PER_LAYER_AUTO) /* an existing study decides */
         out->search.sample.per_layer =
             kas_sample_is_per_layer(&out->search.sample) ? KAS_PER_LAYER_YES : KAS_PER_LAYER_NO;

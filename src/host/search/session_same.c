@@ -24,9 +24,9 @@ kas_status kas_session_check_proposals(const char *command, const kas_search_opt
     if (!kas_search_in_generations(o))
         return kas_fail(KAS_USAGE, "--propose: the program is asked once a generation, and this "
                                    "study has none; begin another study with --propose");
-    if (o->sample.space != KAS_SPACE_CANVAS || o->sample.sampler == KAS_SAMPLER_REJECTION)
-        return kas_fail(KAS_USAGE, "--propose: kernels are checked by the steps of the guided "
-                                   "sampler: use --space canvas and --sampler guided");
+    if (o->sample.space != KAS_SPACE_CANVAS)
+        return kas_fail(KAS_USAGE, "--propose: kernels are checked by the steps of the sampler of "
+                                   "--space canvas: use it");
     return KAS_OK;
 }
 

@@ -32,7 +32,7 @@ kas_status kas_reject_of(kas_status status, kas_reject *why);
 typedef struct kas_attempt {
     /* KAS_REJECT_NONE: the attempt gave a kernel; else the reason that ended the last try */
     kas_reject why;
-    uint32_t tries;                      /* tries made; the rejection sampler makes exactly one */
+    uint32_t tries;                      /* tries made */
     uint32_t rejected[KAS_REJECT_COUNT]; /* rejected tries, by reason */
 } kas_attempt;
 

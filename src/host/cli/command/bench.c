@@ -66,7 +66,7 @@ static const struct argp_option option_list[] = {
 #define NET "net input classes "
 #define LAYERS NET "targets flops params "
 #define SAMPLER                                                                                    \
-    "sampler max-width min-weighted max-weighted min-receptive allow forbid require kernels "      \
+    "max-width min-weighted max-weighted min-receptive allow forbid require kernels "              \
     "dilations shifts spatial-weights "
 #define PRIMITIVES "min-primitives max-primitives "
 static const struct {
@@ -202,7 +202,6 @@ static const char doc[] =
     "Measure how fast this build is on this machine.\n\n"
     "  kas-gpu bench\n"
     "  kas-gpu bench sampler --net resnet18 --seconds 10\n"
-    "  kas-gpu bench sampler --net resnet18-shapes --sampler rejection\n"
     "  kas-gpu bench layers --kernel best.json\n"
     "  kas-gpu bench step --net resnet20 --batch 128 --device cpu --repeats 20\n"
     "  kas-gpu bench step --net resnet20 --kernel best.json --json\n"

@@ -539,7 +539,6 @@ static kas_status run(int argc, char **argv)
     search_command c = {.objective = -1, .request = kas_search_request()};
     bool done;
     c.request.search = kas_search_options_default();
-    c.request.search.sample.sampler = KAS_SAMPLER_AS_STUDY;
     c.request.search.latency = c.request.search.flops = NAN;
     c.request.search.finalists = c.request.search.strategy = c.request.search.ancestors = -1;
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &c, &done));

@@ -346,8 +346,6 @@ kas_status kas_untrained_run(const kas_session_request *request, const kas_cli_u
                         "--no-training: --legality is fisher or fisher:TOLERANCE, as in NAS-PTE's "
                         "search, found \"%s\"",
                         *o->legality ? o->legality : "none");
-    if (o->sample.sampler == KAS_SAMPLER_AS_STUDY)
-        o->sample.sampler = KAS_SAMPLER_GUIDED;
     if (o->sample.per_layer == KAS_PER_LAYER_AUTO)
         o->sample.per_layer = KAS_PER_LAYER_YES;
     kas_status status = open_session(request, &s);

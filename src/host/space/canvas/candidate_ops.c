@@ -70,17 +70,6 @@ const char *kas_type_name(kas_type type)
     return names[type];
 }
 
-kas_op_filter kas_op_filter_table_1(void)
-{
-    kas_op_filter filter = {.kernels = 1 << 0,
-                            .dilations = 1 << 1,
-                            .shifts = 1 << (KAS_MAX_SHIFT - 1) | 1 << (KAS_MAX_SHIFT + 1)};
-    for (int op = KAS_OP_INPUT + 1; op < KAS_OP_COUNT; op++)
-        if (kas_type_of(op) < KAS_TYPES_OF_TABLE_1)
-            filter.ops |= KAS_OP_BIT(op);
-    return filter;
-}
-
 bool kas_candidate_op_passes(const kas_op_filter *filter, const kas_candidate_op *use)
 {
     uint16_t attributes = kas_primitive_get(use->op)->attributes;

@@ -23,10 +23,6 @@ typedef struct kas_op_filter {
     int8_t leaves_needed[KAS_OP_COUNT];
 } kas_op_filter;
 
-/* Returns the filter for the paper's Table 1: its primitives with its windows and shifts,
- * and any operands. */
-kas_op_filter kas_op_filter_table_1(void);
-
 /* One candidate operation; the fields are those of kas_node. */
 typedef struct kas_candidate_op {
     uint8_t op, inputs, in[KAS_MAX_INPUTS];

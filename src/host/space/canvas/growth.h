@@ -1,11 +1,11 @@
-/* One micro-DAG while it grows (paper 6.1): the steps that every sampler takes,
+/* One micro-DAG while it grows (paper 6.1): the steps that a sampler takes,
  * whoever chooses them.
  *
  * A step applies one candidate operation. kas_growth_try checks it against the topology heuristics,
  * gives a value to a variable that must match (6.2), infers the shape and asks the pruning rules.
  * An operation that fails leaves no trace, and the last one that succeeded can be undone. The
- * rejection sampler, the guided sampler and the replay of a given kernel differ only in which
- * operations they try. Internal to the samplers. */
+ * guided sampler and the replay of a given kernel differ only in which operations they try.
+ * Internal to the samplers. */
 #ifndef KAS_SPACE_CANVAS_GROWTH_H
 #define KAS_SPACE_CANVAS_GROWTH_H
 

@@ -9,8 +9,7 @@ enum { MOST = KAS_MAX_NODES - 1 };
 
 kas_sample_options kas_sample_defaults(void)
 {
-    return (kas_sample_options){.sampler = KAS_SAMPLER_GUIDED,
-                                .per_layer = KAS_PER_LAYER_AUTO,
+    return (kas_sample_options){.per_layer = KAS_PER_LAYER_AUTO,
                                 .min_primitives = 3,
                                 .max_primitives = 12,
                                 .max_width = 3,
@@ -20,7 +19,6 @@ kas_sample_options kas_sample_defaults(void)
 
 const char *const kas_space_names[] = {
     [KAS_SPACE_CANVAS] = "canvas", [KAS_SPACE_NAS_PTE] = "nas-pte", [KAS_SPACE_COUNT] = NULL};
-static const char *const samplers[] = {"guided", "rejection", NULL};
 static const char *const per_layer[] = {"no", "yes", "auto", NULL};
 static const char *operations[KAS_OP_COUNT + 1]; /* names by kas_op, NULL at the end */
 
@@ -30,9 +28,6 @@ static const char *operations[KAS_OP_COUNT + 1]; /* names by kas_op, NULL at the
 #define WORDS .type = KAS_FIELD_WORDS, .choices = operations, .argument = "LIST"
 
 static const kas_field fields[] = {
-    {"sampler", "--sampler", KAS_FIELD_CHOICE, AT(sampler), .choices = samplers,
-     .absent = KAS_SAMPLER_REJECTION, .argument = "NAME",
-     .help = "guided, or rejection: the paper's sampler, on its Table 1 only"},
     {"per_layer", "--per-layer", KAS_FIELD_CHOICE, AT(per_layer), .choices = per_layer,
      .absent = KAS_PER_LAYER_NO, .argument = "yes|no|auto",
      .help =
@@ -142,34 +137,16 @@ static kas_status check_abilities(const kas_sample_options *o)
     return KAS_OK;
 }
 
-/* Returns whether no option is set that only the guided sampler has. */
-static bool asks_no_guide(const kas_sample_options *o)
-{
-    return !o->allowed && !o->forbidden && !o->required && !o->min_receptive &&
-           o->min_weighted == 1 && o->max_weighted == MOST && !o->kernels.count &&
-           !o->dilations.count && !o->shifts.count;
-}
-
-/* Checks options for the rejection sampler. It exists for comparison and has only the options of
- * the paper's sampler. */
-static kas_status check_rejection(const kas_sample_options *o)
-{
-    if (asks_no_guide(o))
-        return KAS_OK;
-    return kas_fail(KAS_USAGE,
-                    "--sampler rejection draws as the paper does; --allow, --forbid, --require, "
-                    "--min-receptive, --min-weighted, --max-weighted, --kernels, --dilations and "
-                    "--shifts need --sampler guided");
-}
-
 /* Checks options for NAS-PTE's space. Its kernels are not grown from primitives, so there is
  * nothing to choose among primitives. */
 static kas_status check_nas_pte(const kas_sample_options *o)
 {
     const kas_sample_options usual = kas_sample_defaults();
-    if (asks_no_guide(o) && o->min_primitives == usual.min_primitives &&
-        o->max_primitives == usual.max_primitives && o->max_width == usual.max_width &&
-        !o->spatial_weights)
+    if (!o->allowed && !o->forbidden && !o->required && !o->min_receptive &&
+        o->min_weighted == usual.min_weighted && o->max_weighted == usual.max_weighted &&
+        !o->kernels.count && !o->dilations.count && !o->shifts.count &&
+        o->min_primitives == usual.min_primitives && o->max_primitives == usual.max_primitives &&
+        o->max_width == usual.max_width && !o->spatial_weights)
         return KAS_OK;
     return kas_fail(KAS_USAGE,
                     "--space nas-pte: its kernels are transformed convolutions; numbers and lists "
@@ -189,8 +166,6 @@ kas_status kas_sample_options_check(const kas_sample_options *o)
         return kas_fail(KAS_USAGE, "--per-layer yes: only --space nas-pte chooses for each layer");
     if (o->space == KAS_SPACE_NAS_PTE)
         return check_nas_pte(o);
-    if (o->sampler == KAS_SAMPLER_REJECTION)
-        return check_rejection(o);
     KAS_TRY(check_lists(o));
     KAS_TRY(check_required(o));
     return check_abilities(o);

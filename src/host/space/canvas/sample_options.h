@@ -18,15 +18,6 @@ extern const char *const kas_space_names[]; /* "canvas", "nas-pte", NULL */
 /* The largest limit on FLOPs, parameters or latency relative to what is replaced. */
 enum { KAS_MOST_RATIO = 1000000 };
 
-/* The sampler of Canvas' space. The rejection sampler has the primitives of Table 1 with the
- * paper's windows and shifts, and only the options seed, numbers of primitives, max_width,
- * spatial_weights and budget; the others are refused. */
-typedef enum kas_sampler_kind {
-    KAS_SAMPLER_GUIDED,
-    KAS_SAMPLER_REJECTION,
-    KAS_SAMPLER_AS_STUDY /* as the study began; guided in a new one. Never stored */
-} kas_sampler_kind;
-
 /* Whether every layer gets a kernel of its own. */
 typedef enum kas_per_layer {
     KAS_PER_LAYER_NO,
@@ -38,7 +29,6 @@ typedef enum kas_per_layer {
 typedef struct kas_sample_options {
     int space;     /* kas_space */
     int per_layer; /* kas_per_layer; only NAS-PTE's space takes yes */
-    int sampler;   /* kas_sampler_kind */
     uint64_t seed;
     int min_primitives, max_primitives; /* input not counted; default 3..12 */
     int max_width;                      /* leaves at once; default 3 */
@@ -57,8 +47,7 @@ typedef struct kas_sample_options {
 /* Returns the options of a command without any flags. */
 kas_sample_options kas_sample_defaults(void);
 
-/* Returns the fields of all options but seed and budget, which commands have already. A study that
- * lacks a field is older than the guided sampler; it reads as the rejection sampler's. */
+/* Returns the fields of all options but seed and budget, which commands have already. */
 const kas_field *kas_sample_fields(int *count);
 
 /* Returns KAS_USAGE naming the options that cannot all be met, whatever the targets are. */
@@ -70,8 +59,8 @@ bool kas_sample_is_per_layer(const kas_sample_options *options);
 /* Returns the operations that may be used, as KAS_OP_BIT. */
 uint64_t kas_sample_operations(const kas_sample_options *options);
 
-/* Versions of the samplers: part of the key of random numbers, raised when a change alters what a
- * sampler gives. */
-enum { KAS_REJECTION_VERSION = 3, KAS_GUIDED_VERSION = 8 };
+/* The version of the sampler: part of the key of random numbers, raised when a change alters what it
+ * gives. */
+enum { KAS_GUIDED_VERSION = 8 };
 
 #endif

@@ -11,11 +11,6 @@ static kas_status check_options(const char *what, const kas_sample_options *o)
                         "made of primitives; use --space canvas, where kernels of either space "
                         "can be parents or come first",
                         what);
-    if (o->sampler == KAS_SAMPLER_REJECTION)
-        return kas_fail(KAS_USAGE,
-                        "--sampler rejection: %s are made by the steps of the guided sampler; use "
-                        "--sampler guided",
-                        what);
     return kas_sample_options_check(o);
 }
 

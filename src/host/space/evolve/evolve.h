@@ -34,8 +34,8 @@ enum { KAS_CHILDREN_VERSION = 2 };
 /* Memory that one attempt leaves to the next. For one thread at a time. */
 typedef struct kas_children kas_children;
 
-/* Copies options and targets. KAS_USAGE for options that nothing can meet, and for those without
- * children: `--sampler rejection` and `--space nas-pte`. */
+/* Copies options and targets. KAS_USAGE for options that nothing can meet, and for
+ * `--space nas-pte`, whose kernels have no children. */
 kas_status kas_children_create(const kas_sample_options *options, const kas_target *targets,
                                int count, kas_children **out);
 void kas_children_free(kas_children *children);

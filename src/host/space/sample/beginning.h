@@ -25,7 +25,7 @@ enum { KAS_BEGINNINGS_VERSION = 1 };
 typedef struct kas_beginnings kas_beginnings;
 
 /* Copies options and targets, and makes beginning 0. KAS_USAGE for options that nothing can meet,
- * and for `--sampler rejection` and `--space nas-pte`. */
+ * and for `--space nas-pte`. */
 kas_status kas_beginnings_create(const kas_sample_options *options, const kas_target *targets,
                                  int count, kas_beginnings **out);
 void kas_beginnings_free(kas_beginnings *beginnings);

@@ -5,7 +5,6 @@
 
 #include "host/core/gcd.h"
 #include "host/core/log.h"
-#include "host/space/canvas/grow.h"
 #include "host/space/canvas/guided.h"
 #include "host/space/commute.h"
 #include "host/space/evolve/evolve.h"
@@ -17,9 +16,7 @@
 
 int kas_sampler_version(const kas_sample_options *options)
 {
-    if (options->space == KAS_SPACE_NAS_PTE)
-        return KAS_PTE_VERSION;
-    return options->sampler == KAS_SAMPLER_REJECTION ? KAS_REJECTION_VERSION : KAS_GUIDED_VERSION;
+    return options->space == KAS_SPACE_NAS_PTE ? KAS_PTE_VERSION : KAS_GUIDED_VERSION;
 }
 
 /* The most tries of one attempt. Options that hardly anything meets then end an attempt and
@@ -30,7 +27,7 @@ enum { MOST_TRIES = 200 };
  * rejects too. */
 static bool is_guided(const kas_sample_options *o)
 {
-    return o->sampler != KAS_SAMPLER_REJECTION && o->space == KAS_SPACE_CANVAS;
+    return o->space == KAS_SPACE_CANVAS;
 }
 
 /* Memory that one attempt leaves to the next. */
@@ -114,11 +111,7 @@ static kas_reject draw_sequence(workshop *w, uint64_t attempt)
 
 static kas_reject draw_kernel(workshop *w, uint64_t attempt)
 {
-    if (w->options->space == KAS_SPACE_NAS_PTE)
-        return draw_sequence(w, attempt);
-    if (w->options->sampler == KAS_SAMPLER_REJECTION)
-        return kas_grow(w->growth, w->targets, w->count, attempt);
-    return kas_guided_try(&w->guided);
+    return is_guided(w->options) ? kas_guided_try(&w->guided) : draw_sequence(w, attempt);
 }
 
 static kas_status try_until_done(workshop *w, uint64_t attempt, kas_attempt *how)

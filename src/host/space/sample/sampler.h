@@ -12,9 +12,7 @@
  *
  * The guided sampler offers only operations after which the kernel can still be completed
  * (guide.h), takes back an operation that proves to be a dead end, and tries again until the number
- * of primitives that it drew has given a kernel.  The rejection sampler is the paper's: any failure
- * ends the attempt.  docs/sampling.md compares the kernels that they give.  Other folders include
- * this header. */
+ * of primitives that it drew has given a kernel.  Other folders include this header. */
 #ifndef KAS_SPACE_SAMPLE_SAMPLER_H
 #define KAS_SPACE_SAMPLE_SAMPLER_H
 
