@@ -385,7 +385,7 @@ kas_status kas_session_join(const kas_session_request *request, kas_session *out
     const kas_status status = join_stored(request, &stored, out);
     kas_study_clear(&stored);
     KAS_TRY(status);
-    KAS_TRY(kas_store_update(out->store));
+    KAS_TRY(kas_store_check_schema(out->store));
     KAS_TRY(choose_folder(out, here));
     KAS_TRY(kas_study_dir_make(out->study));
     KAS_TRY(kas_session_pin_plans(out));

@@ -39,8 +39,8 @@ kas_status kas_session_write_options(const kas_search_options *options, char **o
 
 kas_status kas_session_check_code(const kas_session *s, const kas_study *stored)
 {
-    const char *code = kas_code_recorded(stored->code_version);
-    return !*code || strcmp(code, s->code_version) == 0
+    const char *code = *stored->code_version ? stored->code_version : "unknown";
+    return strcmp(code, s->code_version) == 0
                ? KAS_OK
                : kas_fail(KAS_STORE,
                           "%s: begun with code version %s, this kas-gpu has version %s and would "
@@ -101,9 +101,7 @@ static kas_search_options comparable(const kas_session *s, const kas_search_opti
 typedef struct adoption {
     kas_session *session;
     const kas_search_options *asked; /* NULL: the study's options */
-    /* The results: the study gets more candidates; the data set has moved; the code was
-     * not recorded. */
-    bool grows, moved, unrecorded;
+    bool grows, moved; /* the results: the study gets more candidates; the data set has moved */
 } adoption;
 
 /* Requires the same options as the study's; options that the command left open are taken from
@@ -126,10 +124,6 @@ static kas_status decide(void *context, const kas_study *stored, kas_study_chang
         s->search.candidates = a->asked->candidates;
     a->moved = strcmp(stored->dataset_path, s->dataset) != 0;
     out->grows = a->grows;
-    a->unrecorded = !*stored->code_version;
-    if (a->unrecorded)
-        snprintf(out->code_version, sizeof out->code_version, KAS_CODE_UNKNOWN "%s",
-                 s->code_version);
     return a->grows || reads ? kas_session_write_options(&s->search, &out->options) : KAS_OK;
 }
 
@@ -137,10 +131,6 @@ kas_status kas_session_adopt(kas_session *s, const kas_search_options *asked)
 {
     adoption a = {.session = s, .asked = asked};
     KAS_TRY(kas_store_revise(s->store, decide, &a));
-    if (a.unrecorded)
-        kas_warn("%s was begun before studies recorded the version of the code: whether this "
-                 "kas-gpu computes the same numbers is not known; its version, %s, is recorded now",
-                 s->study, s->code_version);
     return a.moved ? kas_store_set_dataset_path(s->store, s->dataset) : KAS_OK;
 }
 

@@ -437,12 +437,6 @@ static kas_status identify(kas_store *store)
     return status;
 }
 
-static kas_status set_schema(kas_store *store)
-{
-    return kas_sql_run(store, NULL, "UPDATE kas_gpu SET schema = ?", "i",
-                       (int64_t)KAS_STORE_SCHEMA);
-}
-
 static void close_connection(kas_store *store)
 {
     forget(store->pg);
@@ -470,6 +464,6 @@ bool kas_store_changed(kas_store *store)
     return news;
 }
 
-const kas_sql_backend kas_postgres = {start,    step,    is_null,  integer,    number,
-                                      chars,    changed, finish,   begin,      commit,
-                                      rollback, again,   identify, set_schema, close_connection};
+const kas_sql_backend kas_postgres = {start,    step,    is_null,  integer,         number,
+                                      chars,    changed, finish,   begin,           commit,
+                                      rollback, again,   identify, close_connection};

@@ -68,12 +68,10 @@ struct kas_sql_backend {
      * is there again. */
     bool (*again)(kas_store *store, kas_status *status);
     kas_status (*identify)(kas_store *store);
-    kas_status (*set_schema)(kas_store *store); /* to KAS_STORE_SCHEMA */
     void (*close)(kas_store *store);
 };
 extern const kas_sql_backend kas_sqlite, kas_postgres;
-kas_status kas_sqlite_identify(kas_store *store); /* store.c */
-kas_status kas_sqlite_set_schema(kas_store *store);
+kas_status kas_sqlite_identify(kas_store *store);      /* store.c */
 bool kas_sqlite_changed(kas_store *store, double now); /* see kas_store_changed */
 /* Flushes the write-ahead log after each durable commit, outside SQLite's lock. */
 void kas_sqlite_flush_commits(kas_store *store);
@@ -117,12 +115,6 @@ bool kas_sql_end(kas_store *store, kas_status *status);
 /* Checks that the database is a store of kas-gpu, and sets `schema`, which another process may
  * change at any time. */
 kas_status kas_store_identify(kas_store *store);
-/* Brings the tables to the present schema: those of any earlier one, and new ones, which are of
- * schema KAS_STORE_SERVER_SCHEMA. A transaction must be open (store_schema.c). */
-kas_status kas_store_migrate(kas_store *store);
-kas_status kas_store_take_steps(kas_store *store, int schema);
-kas_status kas_sqlite_make_tables(kas_store *store);
-
 /* Marks a file as one whose study has moved, so that no supervisor goes on with it. A transaction
  * must be open. */
 kas_status kas_sqlite_retire(kas_store *store);

@@ -182,5 +182,4 @@ const kas_sql_backend kas_sqlite = {start,
                                     rollback,
                                     again,
                                     kas_sqlite_identify,
-                                    kas_sqlite_set_schema,
                                     close_file};

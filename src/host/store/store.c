@@ -15,6 +15,7 @@
 #include "host/core/buf.h"
 #include "host/core/file/files.h"
 #include "host/store/sql.h"
+#include "host/store/tables.h"
 
 enum { APPLICATION_ID = 0x4B415347, MOVED_ID = 0x4B41534D, BUSY_MS = 30000 }; /* "KASG", "KASM" */
 
@@ -73,13 +74,6 @@ static kas_status read_pragma(kas_store *store, const char *sql, int64_t *out)
     return status;
 }
 
-kas_status kas_sqlite_set_schema(kas_store *store)
-{
-    char pragma[64];
-    snprintf(pragma, sizeof pragma, "PRAGMA user_version = %d", KAS_STORE_SCHEMA);
-    return kas_sql_run(store, NULL, pragma, "");
-}
-
 static kas_status set_application(kas_store *store, int id)
 {
     char pragma[64];
@@ -92,13 +86,33 @@ kas_status kas_sqlite_retire(kas_store *store)
     return set_application(store, MOVED_ID);
 }
 
+/* One process at a time writes to a file, so numbers are committed in their order. */
+#define NUMBER                                                                                     \
+    " BEGIN UPDATE changes SET number = number + 1;"                                               \
+    " UPDATE work SET changed = (SELECT number FROM changes) WHERE id = NEW.id; END"
+static const char *const tables[] = {
+    KAS_STUDY_TABLE("INTEGER", "REAL"),
+    KAS_WORK_TABLE("INTEGER PRIMARY KEY", "INTEGER", "REAL"),
+    KAS_EPOCH_TABLE("INTEGER", "REAL", " REFERENCES work (id)") " WITHOUT ROWID",
+    KAS_CHANGES_TABLE,
+    "CREATE TRIGGER work_added AFTER INSERT ON work" NUMBER,
+    "CREATE TRIGGER work_changed AFTER UPDATE ON work" KAS_IS_CHANGE NUMBER,
+    "CREATE TRIGGER work_removed AFTER DELETE ON work BEGIN " KAS_REMOVED " END",
+    "CREATE TRIGGER work_moved AFTER UPDATE OF kind ON work BEGIN " KAS_REMOVED " END",
+    "CREATE INDEX work_open ON work (kind, k, seed) WHERE " KAS_WORK_OPEN,
+};
+
 static kas_status make_schema(kas_store *store)
 {
-    int64_t tables;
-    KAS_TRY(read_pragma(store, "SELECT count(*) FROM sqlite_master", &tables));
-    if (tables > 0) /* another process created it, or it is not ours; kas_store_identify decides */
+    char pragma[64];
+    int64_t there;
+    KAS_TRY(read_pragma(store, "SELECT count(*) FROM sqlite_master", &there));
+    if (there > 0) /* another process created it, or it is not ours; kas_store_identify decides */
         return KAS_OK;
-    KAS_TRY(kas_sqlite_make_tables(store));
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        KAS_TRY(kas_sql_run(store, NULL, tables[i], ""));
+    snprintf(pragma, sizeof pragma, "PRAGMA user_version = %d", KAS_STORE_SCHEMA);
+    KAS_TRY(kas_sql_run(store, NULL, pragma, ""));
     return set_application(store, APPLICATION_ID);
 }
 

@@ -50,9 +50,9 @@
 #include "host/core/status.h"
 #include "host/recipe/epoch.h"
 
-/* The schema number is raised whenever a table changes. Studies of earlier schemas can be read, and
- * get the current schema when they are continued (kas_store_revise). The first studies on servers
- * were of KAS_STORE_SERVER_SCHEMA. */
+/* The schema number is raised whenever a table changes. Studies of earlier schemas can be read. They
+ * were made by other code, with which alone they go on. The first studies on servers were of
+ * KAS_STORE_SERVER_SCHEMA. */
 enum { KAS_STORE_SCHEMA = 8, KAS_STORE_SERVER_SCHEMA = 4, KAS_CODE_TEXT = 32 };
 
 typedef struct kas_store kas_store;
@@ -177,20 +177,17 @@ typedef struct kas_study_change {
     /* The study gets more candidates. A finished final training becomes an earlier one, which
      * kas_store_add_final restores when the same candidate wins again. */
     bool grows;
-    char code_version[KAS_CODE_TEXT]; /* "" = no change */
 } kas_study_change;
 /* Decides on the changes from the study in its present state; *out is zero beforehand. After a
  * failure nothing is changed. */
 typedef kas_status kas_study_revision(void *context, const kas_study *present,
                                       kas_study_change *out);
 /* Reads the study, calls `revise` and writes the changes, in one transaction, so that each of
- * several simultaneous commands sees the changes of those before it. A study of an earlier
- * schema is converted in the same transaction: when the command is refused or killed, the study
- * stays usable for the program that made it. `revise` must not use the store. Returns the
- * failure of `revise`. */
+ * several simultaneous commands sees the changes of those before it. `revise` must not use the store.
+ * Returns the failure of `revise`; KAS_STORE for a study of an earlier schema. */
 kas_status kas_store_revise(kas_store *store, kas_study_revision *revise, void *context);
-/* Converts a study of an earlier schema, and changes nothing else. */
-kas_status kas_store_update(kas_store *store);
+/* Returns KAS_STORE for a study of an earlier schema, which can only be read. */
+kas_status kas_store_check_schema(kas_store *store);
 
 /* ---- work items ------------------------------------------------------------------------------ */
 typedef enum kas_work_kind {

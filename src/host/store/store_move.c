@@ -119,7 +119,7 @@ static kas_status move(kas_store *from, const kas_store_mover *mover)
 {
     kas_store *to;
     kas_status status;
-    KAS_TRY(kas_store_migrate(from));
+    KAS_TRY(kas_store_check_schema(from));
     KAS_TRY(check_idle(from));
     KAS_TRY(mover->open(mover->context, &to));
     KAS_SQL_TRANSACTION(to, status, copy_all(from, to));

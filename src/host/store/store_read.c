@@ -131,7 +131,7 @@ kas_status kas_store_list(kas_store *store, kas_work **out, int *count)
     *out = NULL;
     *count = 0;
     kas_sql_stmt *stmt;
-    KAS_TRY(kas_store_identify(store)); /* another process may have migrated it */
+    KAS_TRY(kas_store_identify(store)); /* a newer program may have changed the schema */
     KAS_TRY(kas_sql_prepare(store, &stmt,
                             store->schema < 3    ? KAS_WORK_SELECT_2 " ORDER BY kind, k"
                             : store->schema == 3 ? KAS_WORK_SELECT_3 " ORDER BY kind, k, seed"

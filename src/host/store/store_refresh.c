@@ -1,6 +1,6 @@
 /* Reads what has changed in the items of a study since they were read last.
  *
- * Each change of an item gives it a number (store_schema.c), and a reader asks for the items with
+ * Each change of an item gives it a number (tables.h), and a reader asks for the items with
  * larger numbers than it has read up to.
  *
  * In a file the numbers are counted. On a server several transactions write at once, and a number

@@ -16,6 +16,17 @@ kas_status kas_store_has_study(kas_store *store, bool *out)
     return kas_sql_has_row(store, "SELECT 1 FROM study", out);
 }
 
+kas_status kas_store_check_schema(kas_store *store)
+{
+    KAS_TRY(kas_store_identify(store));
+    return store->schema == KAS_STORE_SCHEMA
+               ? KAS_OK
+               : kas_fail(KAS_STORE,
+                          "%s: schema version %d; this kas-gpu reads it, and goes on only with "
+                          "studies of version %d; go on with the kas-gpu that made it",
+                          store->path, store->schema, KAS_STORE_SCHEMA);
+}
+
 static kas_status begin_now(kas_store *store, const kas_study *study, bool *created)
 {
     bool exists;
@@ -23,7 +34,7 @@ static kas_status begin_now(kas_store *store, const kas_study *study, bool *crea
     *created = !exists;
     if (exists)
         return KAS_OK;
-    KAS_TRY(kas_store_migrate(store));
+    KAS_TRY(kas_store_check_schema(store));
     return kas_sql_run(
         store, NULL,
         "INSERT INTO study (id, options, options_digest, dataset_digest, dataset_path,"
@@ -73,7 +84,7 @@ kas_status kas_store_get_study(kas_store *store, kas_study *out)
     " created, busy_seconds, device, "
     *out = (kas_study){0};
     kas_sql_stmt *stmt;
-    KAS_TRY(kas_store_identify(store)); /* another process may have migrated it */
+    KAS_TRY(kas_store_identify(store)); /* a newer program may have changed the schema */
     KAS_TRY(kas_sql_prepare(
         store, &stmt,
         store->schema == 1 ? COLUMNS "'' FROM study" : COLUMNS "code_version FROM study", ""));
@@ -113,10 +124,7 @@ static kas_status revise_now(kas_store *store, kas_study_revision *revise, void 
     kas_status status = revise(context, &present, &change);
     kas_study_clear(&present);
     if (status == KAS_OK)
-        status = kas_store_migrate(store);
-    if (status == KAS_OK && change.code_version[0])
-        status =
-            kas_sql_run(store, NULL, "UPDATE study SET code_version = ?", "t", change.code_version);
+        status = kas_store_check_schema(store);
     if (status == KAS_OK && change.options)
         status = set_options(store, change.options);
     if (status == KAS_OK && change.grows)

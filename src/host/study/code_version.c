@@ -275,12 +275,6 @@ static kas_status add_run(kas_buf *out)
     return KAS_OK;
 }
 
-const char *kas_code_recorded(const char *text)
-{
-    const size_t length = strlen(KAS_CODE_UNKNOWN);
-    return strncmp(text, KAS_CODE_UNKNOWN, length) == 0 ? text + length : text;
-}
-
 kas_status kas_code_version(char out[KAS_CODE_VERSION_SIZE])
 {
     char hex[65];

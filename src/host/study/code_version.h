@@ -23,12 +23,6 @@ enum { KAS_HOST_ARITHMETIC = 5, KAS_CODE_VERSION_SIZE = 17 };
 /* Computes the version, 16 hex digits, in some ten milliseconds. */
 kas_status kas_code_version(char out[KAS_CODE_VERSION_SIZE]);
 
-/* Prefix of the version of a study that was begun before versions were recorded and
- * then continued. */
-#define KAS_CODE_UNKNOWN "?+"
-/* Returns the version that a study recorded; "" = none. */
-const char *kas_code_recorded(const char *text);
-
 /* Appends `text` without comments and indentation. */
 void kas_code_text(const char *text, kas_buf *out);
 

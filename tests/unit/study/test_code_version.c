@@ -46,20 +46,11 @@ static void comments_do_not_count(void **state)
     assert_text("a/b", "a/b");
 }
 
-static void recorded_versions(void **state)
-{
-    (void)state;
-    assert_string_equal(kas_code_recorded(""), "");
-    assert_string_equal(kas_code_recorded("0123"), "0123");
-    assert_string_equal(kas_code_recorded(KAS_CODE_UNKNOWN "0123"), "0123");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_every_time),
         cmocka_unit_test(comments_do_not_count),
-        cmocka_unit_test(recorded_versions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
