@@ -11,7 +11,6 @@
 #include "cuda/conv_cuda.h"
 #include "cuda/dnn_plan.h"
 #include "cuda/tuning.h"
-#include "host/device/conv_loops.h"
 
 struct kas_cudnn_conv {
     bool tensor_cores; /* whether they may be used */

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "cuda/conv_cuda.h"
-#include "host/device/conv_loops.h"
 
 /* What the parts of a gradient may take of the workspace, where there is more than one block's */
 enum { PARTS_BYTES = KAS_OWN_WORKSPACE / 4 };

@@ -20,7 +20,6 @@
 #include <time.h>
 
 #include "cuda/cuda.h"
-#include "host/core/buf.h"
 #include "host/core/log.h"
 #include "host/device/group_impl.h"
 

@@ -3,7 +3,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ptx/nvrtc.h"
 #include "sim.h"
 #include "sim_ptx.h"
 

@@ -5,10 +5,8 @@
  * for byte, has one name in whatever order its layers stand, and goes into a network: sizes at each
  * layer that the plain checker accepts, or a message that names a layer or kernel. */
 #include "fuzz_run.h"
-#include "host/check/plain.h"
 #include "host/check/recheck_layers.h"
 #include "host/space/file/assignment.h"
-#include "kernel_mutate.h"
 #include "layers_mutate.h"
 #include "targets.h"
 

@@ -7,7 +7,6 @@
 #include "host/space/canvas/candidate_ops.h"
 #include "host/space/canvas/pair_ops.h"
 #include "host/space/canvas/receptive_field.h"
-#include "host/space/cost.h"
 #include "host/space/file/kernel_json.h"
 #include "host/space/primitive.h"
 

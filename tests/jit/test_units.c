@@ -12,7 +12,6 @@
 
 #include <cmocka.h>
 
-#include "host/core/file/files.h"
 #include "host/net/targets.h"
 #include "host/space/sample/sampler.h"
 #include "jit/compile/share.h"

@@ -1,6 +1,5 @@
 /* What a kernel costs: sectors of global memory, turns of the banks of shared memory, instructions
  * by class. */
-#include <string.h>
 
 #include "ptx/run.h"
 

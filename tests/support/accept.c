@@ -1,7 +1,5 @@
 #include "support/accept.h"
 
-#include <string.h>
-
 #include "host/space/canvas/guide.h"
 #include "host/space/commute.h"
 #include "host/space/primitive.h"

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include "host/device/dtype.h"
 #include "host/device/fill.h"
 #include "jit/compile/compile.h"
 

@@ -1,7 +1,6 @@
 /* Runs the convolutions of a network alone. */
 #include <stdlib.h>
 
-#include "host/device/dtype.h"
 #include "host/device/fill.h"
 #include "host/bench/step_model.h"
 #include "host/model/model_impl.h"

@@ -6,7 +6,6 @@
 
 #include "host/check/agree_setup.h"
 #include "host/core/machine.h"
-#include "host/device/dtype.h"
 #include "jit/compile/share.h"
 
 /* ---- verdicts -------------------------------------------------------------------------------- */

@@ -1,6 +1,5 @@
 #include "host/check/recheck_layers.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 #include "host/device/group.h"
 
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +9,6 @@
 
 #include "host/core/clock.h"
 #include "host/core/file/files.h"
-#include "host/core/log.h"
 #include "host/device/group_impl.h"
 
 enum { POLL_MS = 50, GRACE_SECONDS = 30, NAME_BYTES = 112 };

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/leaderboard/leaderboard.h"
 #include "host/report/line.h"
 #include "host/report/table.h"
 

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/kernels/prelude.h"
-#include "cuda/kernels/args.h"
 #include "host/model/model_impl.h"
 
 typedef struct counter {

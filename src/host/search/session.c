@@ -14,8 +14,6 @@
 #include "host/leaderboard/publish.h"
 #include "host/search/session_files.h"
 #include "host/search/session_same.h"
-#include "host/space/sample/sampler.h"
-#include "host/strategy/first.h"
 #include "host/study/study_store.h"
 
 enum { PROPOSE_GENERATION = 8 }; /* random candidates, half of which a program proposes */

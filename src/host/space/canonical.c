@@ -1,6 +1,5 @@
 #include "host/space/canonical.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "host/core/sha256.h"

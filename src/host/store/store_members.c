@@ -1,6 +1,5 @@
 /* The supervisors of a study on a server: which of them proposes, what they evaluate on, and
  * whether their search has ended. A file has none of this: its supervisors run on one machine. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

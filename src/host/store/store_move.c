@@ -1,7 +1,5 @@
 /* Copies a study from one store into another. */
-#include <stdio.h>
 
-#include "host/store/postgres.h"
 #include "host/store/sql.h"
 
 enum { MOST_COLUMNS = 64 };

@@ -1,5 +1,4 @@
 /* The broadcasts of LHS over RHS: add, sub, mul, min, max. */
-#include <string.h>
 
 #include "jit/lower/lower.h"
 

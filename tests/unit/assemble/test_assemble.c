@@ -6,7 +6,6 @@
 
 #include <cmocka.h>
 
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +14,6 @@
 
 #include "host/assemble/blockswap.h"
 #include "host/assemble/fbnet.h"
-#include "host/assemble/layer_seconds.h"
 #include "host/assemble/measured.h"
 #include "host/assemble/supernet.h"
 #include "host/model/model.h"

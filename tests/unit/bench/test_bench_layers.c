@@ -8,7 +8,6 @@
 
 #include "bench_fixture.h"
 #include "host/core/log.h"
-#include "host/net/targets.h"
 #include "support/sanitized.h"
 
 static const kas_bench_options tiny = {.net = "resnet20",

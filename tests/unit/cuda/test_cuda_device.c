@@ -15,7 +15,6 @@
 #include "cuda/kernels/prelude.h"
 #include "cuda/kernels/args.h"
 #include "host/core/file/files.h"
-#include "host/core/log.h"
 #include "host/device/device.h"
 #include "jit/compile/compile.h"
 

@@ -15,7 +15,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "host/core/file/files.h"
 #include "host/data/order.h"
 #include "host/data/reader.h"
 #include "support/folder.h"

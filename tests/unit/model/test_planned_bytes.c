@@ -9,7 +9,6 @@
 #include <cmocka.h>
 
 #include "host/core/embedded.h"
-#include "host/core/status.h"
 #include "host/model/planned_bytes.h"
 #include "support/ok.h"
 

@@ -13,7 +13,6 @@
 
 #include "host/core/random.h"
 #include "host/net/targets.h"
-#include "host/reference/kernel/reference.h"
 #include "host/score/calibrate.h"
 #include "host/space/file/kernel_json.h"
 #include "support/layers.h"

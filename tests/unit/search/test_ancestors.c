@@ -14,7 +14,6 @@
 
 #include "host/core/embedded.h"
 #include "host/core/file/files.h"
-#include "host/core/json/json.h"
 #include "host/search/ancestors.h"
 #include "host/search/kept_scores.h"
 #include "host/space/file/assignment.h"

@@ -13,12 +13,10 @@
 #include <unistd.h>
 
 #include "host/core/file/files.h"
-#include "host/core/json/json.h"
 #include "host/leaderboard/judge.h"
 #include "host/leaderboard/rungs.h"
 #include "host/search/devices.h"
 #include "host/search/worker/channel.h"
-#include "host/space/sample/sampler.h"
 #include "host/study/study_dir.h"
 #include "support/ok.h"
 

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host/net/targets.h"
 #include "support/build.h"
 #include "host/space/file/assignment.h"
 #include "host/space/file/kernel_json.h"

@@ -9,7 +9,6 @@
 
 #include "host/space/canonical.h"
 #include "host/space/canvas/guided.h"
-#include "host/space/canvas/prune.h"
 #include "host/space/weights.h"
 
 /* No kernel that every rule accepts is cut off: every way of growing one is tried without the

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host/core/file/files.h"
 #include "support/build.h"
 #include "host/space/canonical.h"
 #include "host/space/file/kernel_json.h"

@@ -11,7 +11,6 @@
 
 #include "host/check/recheck.h"
 #include "host/net/targets.h"
-#include "host/space/nas_pte/nas_pte.h"
 #include "host/space/nas_pte/nas_pte_layers.h"
 #include "host/space/sample/sampler.h"
 

@@ -6,7 +6,6 @@
 #include <cmocka.h>
 
 #include <math.h>
-#include <stdio.h>
 
 #include "host/store/store.h"
 #include "support/ok.h"

@@ -15,7 +15,6 @@
 
 #include "host/core/file/files.h"
 #include "host/store/postgres.h"
-#include "host/store/server.h"
 #include "host/store/server_lock.h"
 #include "support/ok.h"
 #include "support/server.h"

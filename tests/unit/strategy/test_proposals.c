@@ -6,11 +6,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/file/files.h"
 #include "host/core/log.h"
 #include "host/space/sample/sampler.h"
 #include "host/strategy/strategy.h"

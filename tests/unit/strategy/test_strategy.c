@@ -14,7 +14,6 @@
 #include "host/core/embedded.h"
 #include "host/core/file/files.h"
 #include "host/score/correct.h"
-#include "host/space/file/assignment.h"
 #include "host/space/sample/sampler.h"
 #include "host/strategy/from.h"
 #include "host/strategy/select.h"

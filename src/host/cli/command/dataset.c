@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/buf.h"
 #include "host/core/file/files.h"
 #include "host/core/file/target.h"
 #include "host/data/hdf5/hdf5_writer.h"

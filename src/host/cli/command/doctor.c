@@ -10,7 +10,6 @@
 #include "host/core/buf.h"
 #include "host/core/file/files.h"
 #include "host/core/file/private.h"
-#include "host/core/json/json.h"
 #include "host/core/log.h"
 #include "host/device/device.h"
 #include "host/predict/calibrate.h"

@@ -11,7 +11,6 @@
 #include "host/cli/progress.h"
 #include "host/cli/recipe_options.h"
 #include "host/core/file/files.h"
-#include "host/core/file/target.h"
 #include "host/model/model.h"
 #include "host/train/imitate.h"
 

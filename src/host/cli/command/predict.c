@@ -5,7 +5,6 @@
 
 #include "host/cli/net_options.h"
 #include "host/core/file/files.h"
-#include "host/core/file/target.h"
 #include "host/core/log.h"
 #include "host/predict/predict.h"
 #include "host/report/line.h"

@@ -8,7 +8,6 @@
 #include "host/cli/progress.h"
 #include "host/core/clock.h"
 #include "host/core/file/files.h"
-#include "host/core/file/target.h"
 #include "host/core/log.h"
 #include "host/core/machine.h"
 #include "host/model/model.h"

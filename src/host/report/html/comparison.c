@@ -1,6 +1,5 @@
 /* Several studies side by side. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "host/core/json/json.h"
 #include "host/report/html/curves.h"
 #include "host/report/html/sections.h"
 #include "host/report/line.h"

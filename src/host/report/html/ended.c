@@ -1,6 +1,5 @@
 /* What became of all candidates: how many in each state, with the most frequent reasons. */
 #include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/json/json.h"
 #include "host/report/html/sections.h"
 
 /* These affect no result, or are what the studies of a group may differ in: the seed, and what follows

@@ -1,6 +1,5 @@
 /* The leaderboard, with what is known of the spread of its numbers. */
 #include <math.h>
-#include <stdio.h>
 
 #include "host/report/html/markup.h"
 #include "host/report/html/sections.h"

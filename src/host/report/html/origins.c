@@ -1,9 +1,7 @@
 /* How a study was made: the command, the options, the versions. */
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-#include "host/core/json/json.h"
 #include "host/report/html/markup.h"
 #include "host/report/html/sections.h"
 #include "host/report/line.h"

@@ -4,7 +4,6 @@
 
 #include "host/report/html/markup.h"
 #include "host/report/html/sections.h"
-#include "host/report/line.h"
 
 static double ratio(const kas_report_view *v)
 {

@@ -8,7 +8,6 @@
 #include "host/data/dataset.h"
 #include "host/leaderboard/judge.h"
 #include "host/study/problem.h"
-#include "host/study/study_dir.h"
 #include "host/study/study_store.h"
 
 static void set_title(kas_report_view *v)

@@ -1,6 +1,5 @@
 #include "host/score/untrained/minibatch.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

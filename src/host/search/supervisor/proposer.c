@@ -1,6 +1,5 @@
 #include "host/search/supervisor/proposer.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

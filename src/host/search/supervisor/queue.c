@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "host/leaderboard/leaderboard.h"
-#include "host/leaderboard/judge.h"
 #include "host/leaderboard/objective.h"
 #include "host/leaderboard/publish.h"
 #include "host/leaderboard/rungs.h"

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "host/core/file/files.h"
 #include "host/leaderboard/rungs.h"
 #include "host/leaderboard/publish.h"
 #include "host/search/supervisor/supervisor_state.h"

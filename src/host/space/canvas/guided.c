@@ -4,7 +4,6 @@
 
 #include "host/space/canvas/merge.h"
 #include "host/space/canvas/pair_ops.h"
-#include "host/space/primitive.h"
 #include "host/space/split.h"
 
 /* The most dead ends of one try. After each of them the try begins again from the input: the

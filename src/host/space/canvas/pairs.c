@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "host/space/canvas/prune.h"
-#include "host/space/primitive.h"
 #include "host/space/solve/solve.h"
 
 /* The most shapes, values and contexts that are kept when an attempt begins. A few thousand shapes

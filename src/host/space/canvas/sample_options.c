@@ -1,7 +1,6 @@
 #include "host/space/canvas/sample_options.h"
 
 #include "host/core/integer.h"
-#include "host/space/canvas/receptive_field.h"
 #include "host/space/canvas/candidate_ops.h"
 #include "host/space/weights.h"
 

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "host/space/evolve/edit.h"
-#include "host/space/primitive.h"
 #include "host/space/split.h"
 
 typedef struct graft {

@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#include "host/space/primitive.h"
-#include "host/space/split.h"
 #include "host/space/weights.h"
 
 void kas_outline_merge_groups(kas_dim *size)

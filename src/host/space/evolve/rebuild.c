@@ -1,7 +1,6 @@
 #include "host/space/evolve/rebuild.h"
 
 #include "host/space/commute.h"
-#include "host/space/primitive.h"
 
 typedef struct rebuild {
     kas_guided *d;

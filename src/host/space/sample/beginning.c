@@ -3,11 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/log.h"
 #include "host/space/canvas/workshop.h"
 #include "host/space/commute.h"
 #include "host/space/primitive.h"
-#include "host/space/split.h"
 
 /* The most tries of one attempt. A beginning may leave little room: the number of primitives, group
  * number and way of cutting that a try draws then serve no kernel, and another try draws others. */
