@@ -215,4 +215,15 @@ static int times_noted(const char *line)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
+/* What main begins with: run as a worker the program ends here; another word names the tests to
+ * run. */
+static inline void search_main(int argc, char **argv, const kas_evaluator *evaluator)
+{
+    if (argc == 2 && strcmp(argv[1], "worker") == 0)
+        exit(kas_worker_run(evaluator));
+    kas_log_set_level(KAS_LOG_QUIET);
+    if (argc == 2)
+        cmocka_set_test_filter(argv[1]);
+}
+
 #endif

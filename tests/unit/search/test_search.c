@@ -537,11 +537,7 @@ static void other_candidates_are_refused(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], "worker") == 0)
-        return kas_worker_run(&fake);
-    kas_log_set_level(KAS_LOG_QUIET);
-    if (argc == 2)
-        cmocka_set_test_filter(argv[1]);
+    search_main(argc, argv, &fake);
     const struct CMUnitTest tests[] = {
         TEST(plain_run),
         TEST(same_list_with_four_workers),

@@ -256,13 +256,9 @@ static void exhausted(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], "worker") == 0)
-        return kas_worker_run(&fake);
     if (argc == 2 && strcmp(argv[1], "compile-ahead") == 0)
         return kas_ahead_run(&fake_maker);
-    kas_log_set_level(KAS_LOG_QUIET);
-    if (argc == 2)
-        cmocka_set_test_filter(argv[1]);
+    search_main(argc, argv, &fake);
     const struct CMUnitTest tests[] = {
         TEST(deaf_helper),  TEST(everybody_was_stopped),
         TEST(same_list),    TEST(at_most_so_many),

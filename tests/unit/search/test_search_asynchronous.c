@@ -176,11 +176,7 @@ static void two_supervisors(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], "worker") == 0)
-        return kas_worker_run(&fake);
-    kas_log_set_level(KAS_LOG_QUIET);
-    if (argc == 2)
-        cmocka_set_test_filter(argv[1]);
+    search_main(argc, argv, &fake);
     const struct CMUnitTest tests[] = {
         TEST(best_third_so_far),  TEST(the_last_round_up), TEST(nobody_waits_for_others),
         TEST(killed_and_resumed), TEST(two_supervisors),

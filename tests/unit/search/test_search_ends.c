@@ -338,9 +338,7 @@ static void killed_during_the_end(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], "worker") == 0)
-        return kas_worker_run(&fake);
-    kas_log_set_level(KAS_LOG_QUIET);
+    search_main(argc, argv, &fake);
     const struct CMUnitTest tests[] = {
         TEST(finalists_and_seeds),
         TEST(no_kernel_within_the_loss),

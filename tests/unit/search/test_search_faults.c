@@ -71,9 +71,7 @@ static void killed_with_a_neighbour(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], "worker") == 0)
-        return kas_worker_run(&fake);
-    kas_log_set_level(KAS_LOG_QUIET);
+    search_main(argc, argv, &fake);
     const struct CMUnitTest tests[] = {TEST(faults_of_several_runs), TEST(killed_while_stopping),
                                        TEST(killed_with_a_neighbour)};
     return cmocka_run_group_tests(tests, NULL, NULL);

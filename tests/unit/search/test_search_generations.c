@@ -270,13 +270,9 @@ static void discarded_by_prediction(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], "worker") == 0)
-        return kas_worker_run(&fake);
     if (argc == 2 && strcmp(argv[1], "compile-ahead") == 0)
         return 1; /* it is given up */
-    kas_log_set_level(KAS_LOG_QUIET);
-    if (argc == 2)
-        cmocka_set_test_filter(argv[1]);
+    search_main(argc, argv, &fake);
     const struct CMUnitTest tests[] = {
         TEST(best_third_goes_on),
         TEST(checkpoints_of_the_waiting_may_go),

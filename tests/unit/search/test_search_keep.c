@@ -88,9 +88,7 @@ static void the_frontier_keeps_its_weights(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], "worker") == 0)
-        return kas_worker_run(&fake);
-    kas_log_set_level(KAS_LOG_QUIET);
+    search_main(argc, argv, &fake);
     const struct CMUnitTest tests[] = {
         TEST(finished_studies_grow),
         TEST(the_frontier_keeps_its_weights),

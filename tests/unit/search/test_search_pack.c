@@ -174,11 +174,7 @@ static void interrupted_packed(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], "worker") == 0)
-        return kas_worker_run(&fake);
-    kas_log_set_level(KAS_LOG_QUIET);
-    if (argc == 2)
-        cmocka_set_test_filter(argv[1]);
+    search_main(argc, argv, &fake);
     const struct CMUnitTest tests[] = {
         TEST(same_results_in_any_pack),
         TEST(only_the_guilty_are_marked),

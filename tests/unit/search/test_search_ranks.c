@@ -144,9 +144,7 @@ static void killed_supervisor(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], "worker") == 0)
-        return kas_worker_run(&with_ranks);
-    kas_log_set_level(KAS_LOG_QUIET);
+    search_main(argc, argv, &with_ranks);
     const struct CMUnitTest tests[] = {TEST(ranks_that_end_early), TEST(too_few_workers),
                                        TEST(killed_supervisor)};
     return cmocka_run_group_tests(tests, NULL, NULL);
