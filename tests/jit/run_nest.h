@@ -17,47 +17,21 @@
 
 #include "host/core/random.h"
 #include "jit/schedule/schedule.h"
+#include "ir_fixture.h"
 
 enum { VALUES = 4096, TENSORS = 8, VARS = 4096 };
 
-static kas_ir ir;
 static double memory[TENSORS][VALUES];
 static int written[VALUES];
 static int64_t at[VARS]; /* by variable: the turn that runs */
 
 static int set_up(void **state)
 {
-    (void)state;
     kas_rng rng = kas_rng_make(3, KAS_PURPOSE_TEST, 0);
     for (int t = 0; t < TENSORS; t++)
         for (int i = 0; i < VALUES; i++)
             memory[t][i] = kas_rng_normal(&rng);
-    return kas_ir_init(&ir) == KAS_OK ? 0 : 1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    kas_ir_free(&ir);
-    return 0;
-}
-
-static int64_t index_value(kas_ix ix)
-{
-    const kas_ix_sum *s = kas_ix_get(&ir, ix);
-    int64_t sum = s->constant;
-    for (int i = 0; i < s->terms; i++) {
-        const kas_atom *a = kas_atom_get(&ir, s->term[i].atom);
-        int64_t x = a->kind == KAS_ATOM_VAR ? at[a->of] : index_value(a->of);
-        if (a->kind == KAS_ATOM_DIV)
-            x /= a->a;
-        else if (a->kind == KAS_ATOM_MOD)
-            x %= a->a;
-        else if (a->kind == KAS_ATOM_CLAMP)
-            x = x < a->a ? a->a : x > a->b ? a->b : x;
-        sum += s->term[i].coeff * x;
-    }
-    return sum;
+    return make_ir(state);
 }
 
 /* Returns what a load finds: where it reads an array of shared memory, the element of memory that
@@ -67,13 +41,13 @@ static double loaded(const kas_nest *nest, kas_ex e)
     const kas_ex_node *n = kas_ex_get(&ir, e);
     const kas_shared_box *box = kas_nest_box_of(nest, e);
     if (!box)
-        return memory[n->tensor][index_value(n->ix)];
+        return memory[n->tensor][ix_value(n->ix, at)];
     at[nest->first_lane] = at[nest->lane] / nest->lanes * nest->lanes;
     if (nest->rows >= 0) {
         const int64_t here = at[nest->rows] % nest->block_rows;
         at[nest->first_row] = at[nest->rows] - (nest->boxed < 0 ? here : here % nest->block[1]);
     }
-    int64_t place = index_value(box->place);
+    int64_t place = ix_value(box->place, at);
     assert_true(place >= 0 && place < box->elements);
     for (int i = box->dims - 1; i >= 0; i--) {
         at[box->dim[i]] = place / box->step[i];
@@ -81,7 +55,7 @@ static double loaded(const kas_nest *nest, kas_ex e)
         assert_true(at[box->dim[i]] < ir.var_size[box->dim[i]]);
     }
     assert_int_equal(place, 0); /* not what keeps the banks apart */
-    return memory[n->tensor][index_value(box->from)];
+    return memory[n->tensor][ix_value(box->from, at)];
 }
 
 static double value(const kas_nest *nest, kas_ex e);
@@ -128,7 +102,7 @@ static double value(const kas_nest *nest, kas_ex e)
     case KAS_EX_CONST:
         return n->value;
     case KAS_EX_INDEX:
-        return (double)index_value(n->ix);
+        return (double)ix_value(n->ix, at);
     case KAS_EX_LOAD:
         return loaded(nest, e);
     case KAS_EX_UNARY:
@@ -137,7 +111,7 @@ static double value(const kas_nest *nest, kas_ex e)
         return n->fn == KAS_FN_MUL ? value(nest, n->a[0]) * value(nest, n->a[1])
                                    : value(nest, n->a[0]) + value(nest, n->a[1]);
     case KAS_EX_GUARD: {
-        const int64_t x = index_value(n->ix);
+        const int64_t x = ix_value(n->ix, at);
         return x >= n->low && x <= n->high ? value(nest, n->a[0]) : 0;
     }
     case KAS_EX_REDUCE: {
@@ -162,7 +136,7 @@ static void run_loops(const kas_nest *nest, int depth)
         }
         return;
     }
-    const int64_t place = index_value(nest->store);
+    const int64_t place = ix_value(nest->store, at);
     assert_true(place >= 0 && place < VALUES);
     memory[nest->tensor][place] = value(nest, nest->value);
     written[place]++;

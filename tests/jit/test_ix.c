@@ -9,21 +9,7 @@
 
 #include "host/core/random.h"
 #include "jit/ir/ir.h"
-
-static kas_ir ir;
-
-static int set_up(void **state)
-{
-    (void)state;
-    return kas_ir_init(&ir) == KAS_OK ? 0 : 1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    kas_ir_free(&ir);
-    return 0;
-}
+#include "ir_fixture.h"
 
 static kas_ix sum2(kas_ix a, int64_t ca, kas_ix b, int64_t cb)
 {
@@ -50,28 +36,6 @@ static void test_divisions_vanish(void **state)
     kas_ix_unflatten(&ir, c, 3, size, digit);
     assert_int_equal(kas_ix_flatten(&ir, 3, size, digit), c);
     assert_int_equal(kas_ix_div(&ir, kas_ix_div(&ir, c, 4), 5), kas_ix_div(&ir, c, 20));
-}
-
-static int64_t value(kas_ix x, const int64_t *var)
-{
-    const kas_ix_sum *s = kas_ix_get(&ir, x);
-    int64_t total = s->constant;
-    for (int i = 0; i < s->terms; i++) {
-        const kas_atom *atom = kas_atom_get(&ir, s->term[i].atom);
-        int64_t v;
-        if (atom->kind == KAS_ATOM_VAR)
-            v = var[atom->of];
-        else if (atom->kind == KAS_ATOM_DIV)
-            v = value(atom->of, var) / atom->a;
-        else if (atom->kind == KAS_ATOM_MOD)
-            v = value(atom->of, var) % atom->a;
-        else {
-            v = value(atom->of, var);
-            v = v < atom->a ? atom->a : v > atom->b ? atom->b : v;
-        }
-        total += s->term[i].coeff * v;
-    }
-    return total;
 }
 
 static int64_t floor_div(int64_t a, int64_t b)
@@ -114,7 +78,7 @@ static void random_trial(kas_rng *rng)
                           : x < 0     ? 0
                           : x > k     ? k
                                       : x;
-            assert_int_equal(value(made[i], at[p]), plain[p][i]);
+            assert_int_equal(ix_value(made[i], at[p]), plain[p][i]);
             const kas_range r = kas_ix_range(&ir, made[i]);
             assert_true(r.low <= plain[p][i] && plain[p][i] <= r.high);
         }
@@ -157,9 +121,9 @@ static void test_substitution(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_divisions_vanish, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_random, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_substitution, set_up, tear_down),
+        TEST(test_divisions_vanish),
+        TEST(test_random),
+        TEST(test_substitution),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,21 +14,7 @@
 #include "jit/emit/emit.h"
 #include "jit/schedule/nest.h"
 #include "support/schedule.h"
-
-static kas_ir ir;
-
-static int set_up(void **state)
-{
-    (void)state;
-    return kas_ir_init(&ir) == KAS_OK ? 0 : 1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    kas_ir_free(&ir);
-    return 0;
-}
+#include "ir_fixture.h"
 
 /* y[n,h,w,c] = x[n, h + by, w, c], both [2][4][6][channels] */
 static kas_status schedule_shifted(int64_t channels, int by, bool clamped, kas_nest *nest)
@@ -415,16 +401,9 @@ static void test_divisions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_merge, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_lanes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_inner, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_bounds, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_split, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_split_outputs, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_count, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_scattered, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_cpu_lanes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_divisions, set_up, tear_down),
+        TEST(test_merge),     TEST(test_lanes),         TEST(test_inner), TEST(test_bounds),
+        TEST(test_split),     TEST(test_split_outputs), TEST(test_count), TEST(test_scattered),
+        TEST(test_cpu_lanes), TEST(test_divisions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

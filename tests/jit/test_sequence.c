@@ -396,15 +396,15 @@ static void test_random(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_algorithm_1, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_algorithm_2, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_bottleneck, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_algorithm_3, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_refused_around_a_tile, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_refused_dependences, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_tiles, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_random, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_algorithm_1, set_up, free_ir),
+        cmocka_unit_test_setup_teardown(test_algorithm_2, set_up, free_ir),
+        cmocka_unit_test_setup_teardown(test_bottleneck, set_up, free_ir),
+        cmocka_unit_test_setup_teardown(test_algorithm_3, set_up, free_ir),
+        cmocka_unit_test_setup_teardown(test_refused, set_up, free_ir),
+        cmocka_unit_test_setup_teardown(test_refused_around_a_tile, set_up, free_ir),
+        cmocka_unit_test_setup_teardown(test_refused_dependences, set_up, free_ir),
+        cmocka_unit_test_setup_teardown(test_tiles, set_up, free_ir),
+        cmocka_unit_test_setup_teardown(test_random, set_up, free_ir),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -151,10 +151,10 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_parts, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_predicted, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_boxes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_parts, set_up, free_ir),
+        cmocka_unit_test_setup_teardown(test_predicted, set_up, free_ir),
+        cmocka_unit_test_setup_teardown(test_boxes, set_up, free_ir),
+        cmocka_unit_test_setup_teardown(test_refused, set_up, free_ir),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

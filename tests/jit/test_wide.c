@@ -13,39 +13,7 @@
 #include "jit/emit/emit.h"
 #include "jit/schedule/wide.h"
 #include "support/schedule.h"
-
-static kas_ir ir;
-
-static int set_up(void **state)
-{
-    (void)state;
-    return kas_ir_init(&ir) == KAS_OK ? 0 : 1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    kas_ir_free(&ir);
-    return 0;
-}
-
-static int64_t value(kas_ix x, const int64_t *var)
-{
-    const kas_ix_sum *s = kas_ix_get(&ir, x);
-    int64_t total = s->constant;
-    for (int i = 0; i < s->terms; i++) {
-        const kas_atom *atom = kas_atom_get(&ir, s->term[i].atom);
-        int64_t v = atom->kind == KAS_ATOM_VAR ? var[atom->of] : value(atom->of, var);
-        if (atom->kind == KAS_ATOM_DIV)
-            v /= atom->a;
-        else if (atom->kind == KAS_ATOM_MOD)
-            v %= atom->a;
-        else if (atom->kind == KAS_ATOM_CLAMP)
-            v = v < atom->a ? atom->a : v > atom->b ? atom->b : v;
-        total += s->term[i].coeff * v;
-    }
-    return total;
-}
+#include "ir_fixture.h"
 
 enum { VARS = 3, MOST_VARS = 8, STEPS = 5, LANES = 48, TRIALS = 20000 };
 
@@ -58,12 +26,12 @@ static void check_group(kas_rng *rng, kas_ix x, int lane, int64_t *var)
         var[i] = kas_rng_below(rng, (uint32_t)ir.var_size[i]);
     for (int first = 0; first < LANES; first += kas_wide(&ir)) {
         var[lane] = first;
-        const int64_t start = value(x, var);
+        const int64_t start = ix_value(x, var);
         if (g.aligned)
             assert_int_equal(start % kas_wide(&ir), 0);
         for (int i = 1; i < kas_wide(&ir) && g.kind != KAS_GROUP_APART; i++) {
             var[lane] = first + i;
-            assert_int_equal(value(x, var), g.kind == KAS_GROUP_RUN ? start + i : start);
+            assert_int_equal(ix_value(x, var), g.kind == KAS_GROUP_RUN ? start + i : start);
         }
     }
 }
@@ -190,9 +158,9 @@ static void test_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_random_indices, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_known_indices, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_text, set_up, tear_down),
+        TEST(test_random_indices),
+        TEST(test_known_indices),
+        TEST(test_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 #include "support/folder.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,4 +19,13 @@ int remove_folder(void **state)
 {
     (void)state;
     return kas_remove_tree(folder) == KAS_OK ? 0 : -1;
+}
+
+const char *in_folder(const char *name)
+{
+    static char path[8][256];
+    static int next;
+    char *p = path[next++ % 8];
+    snprintf(p, sizeof path[0], "%s/%s", folder, name);
+    return p;
 }

@@ -9,4 +9,7 @@ extern char folder[64];
 int make_folder(void **state);
 int remove_folder(void **state);
 
+/* Returns the path of a file in it; the next seven calls leave it. */
+const char *in_folder(const char *name);
+
 #endif

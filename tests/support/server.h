@@ -11,6 +11,7 @@
 
 #include "host/store/store.h"
 #include "support/folder.h"
+#include "support/ok.h"
 
 /* As cmocka calls them, before and after all tests of a program, and before each test on a file and on
  * the server. */
@@ -45,6 +46,12 @@ static inline kas_status open_on(kas_store_mode mode, kas_store **out)
 {
     need_server();
     return open_backend(mode, out);
+}
+static inline kas_store *open_store(void)
+{
+    kas_store *store;
+    OK(open_on(KAS_STORE_CREATE, &store));
+    return store;
 }
 
 #endif

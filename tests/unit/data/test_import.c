@@ -23,13 +23,6 @@ static int set_up(void **state)
     return make_folder(state);
 }
 
-static const char *in_folder(const char *name)
-{
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
 static uint8_t pixel(uint32_t record, uint32_t channel, uint32_t at)
 {
     return (uint8_t)(record * 31 + channel * 101 + at * 7);

@@ -35,15 +35,6 @@ static int set_up(void **state)
     return make_folder(state);
 }
 
-static const char *in_folder(const char *name)
-{
-    static char path[8][256];
-    static int next;
-    char *p = path[next++ % 8];
-    snprintf(p, sizeof path[0], "%s/%s", folder, name);
-    return p;
-}
-
 /* ---- folders --------------------------------------------------------------------------------- */
 
 /* Sizes from 5 to 90 pixels; every kind there is: JPEG in colour, grey, progressive and CMYK, PNG

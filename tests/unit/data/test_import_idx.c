@@ -20,15 +20,6 @@
 
 enum { TRAIN = 30, TEST = 10, H = 6, W = 4, CLASSES = 5 };
 
-static const char *in_folder(const char *name)
-{
-    static char path[4][256];
-    static int next;
-    char *p = path[next++ % 4];
-    snprintf(p, sizeof path[0], "%s/%s", folder, name);
-    return p;
-}
-
 static uint8_t value(uint32_t i)
 {
     return (uint8_t)(i * 2654435761u >> 11);

@@ -213,6 +213,15 @@ static int times_noted(const char *line)
     return times;
 }
 
+/* Gives a study the options in `text`, which ask for more candidates. */
+static inline kas_status more_candidates(void *text, const kas_study *present,
+                                         kas_study_change *out)
+{
+    (void)present;
+    *out = (kas_study_change){.options = strdup(text), .grows = true};
+    return KAS_OK;
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 /* What main begins with: run as a worker the program ends here; another word names the tests to

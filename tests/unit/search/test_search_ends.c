@@ -54,13 +54,6 @@ static void finalists_and_seeds(void **state)
     assert_int_equal(times_noted("begin 3.0s1"), 1);
 }
 
-static kas_status more_candidates(void *text, const kas_study *present, kas_study_change *out)
-{
-    (void)present;
-    *out = (kas_study_change){.options = strdup(text), .grows = true};
-    return KAS_OK;
-}
-
 /* What kas_session_begin does to a study of fewer candidates; then the search goes on. */
 static kas_status grow(plan p, kas_search_options *search, int candidates)
 {

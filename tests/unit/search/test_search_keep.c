@@ -2,13 +2,6 @@
  * (search_fixture.h). */
 #include "search_fixture.h"
 
-static kas_status more_candidates(void *text, const kas_study *present, kas_study_change *out)
-{
-    (void)present;
-    *out = (kas_study_change){.options = strdup(text), .grows = true};
-    return KAS_OK;
-}
-
 /* What kas_session_begin does to a study of fewer candidates. */
 static void grow(const kas_search_options *search)
 {

@@ -17,6 +17,16 @@ static inline void assert_refused(int node, const char *words)
         fail_msg("\"%s\" is missing in \"%s\"", words, kas_error());
 }
 
+static inline void assert_shape(const kas_kernel *k, int node, const char *shape)
+{
+    kas_buf text = {0};
+    if (node < 0)
+        fail_msg("%s", kas_error());
+    kas_shape_print(&k->node[node].shape, &text);
+    assert_string_equal(kas_buf_text(&text), shape);
+    kas_buf_free(&text);
+}
+
 /* [8, 5, 7], K_H = 3, K_W = 5, G0 = 2, every variable 6. */
 static inline kas_binding primitive_binding(void)
 {

@@ -3,16 +3,6 @@
 
 enum { LHS = KAS_TRANSPOSE_LHS, RHS = KAS_TRANSPOSE_RHS };
 
-static void assert_shape(const kas_kernel *k, int node, const char *shape)
-{
-    kas_buf text = {0};
-    if (node < 0)
-        fail_msg("%s", kas_error());
-    kas_shape_print(&k->node[node].shape, &text);
-    assert_string_equal(kas_buf_text(&text), shape);
-    kas_buf_free(&text);
-}
-
 static void test_shapes(void **state)
 {
     (void)state;

@@ -4,16 +4,6 @@
 #include "primitive_fixture.h"
 #include "host/export/python.h"
 
-static void assert_shape(const kas_kernel *k, int node, const char *text)
-{
-    kas_buf buf = {0};
-    if (node < 0)
-        fail_msg("%s", kas_error());
-    kas_shape_print(&k->node[node].shape, &buf);
-    assert_string_equal(kas_buf_text(&buf), text);
-    kas_buf_free(&buf);
-}
-
 static void test_shapes(void **state)
 {
     (void)state;

@@ -21,13 +21,6 @@
 #include "support/ok.h"
 #include "support/server.h"
 
-static kas_store *open_store(void)
-{
-    kas_store *store;
-    OK(open_on(KAS_STORE_CREATE, &store));
-    return store;
-}
-
 static void add_candidates(kas_store *store, int count)
 {
     for (int k = 0; k < count; k++) {

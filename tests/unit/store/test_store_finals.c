@@ -11,13 +11,6 @@
 #include "support/ok.h"
 #include "support/server.h"
 
-static kas_store *open_store(void)
-{
-    kas_store *store;
-    OK(open_on(KAS_STORE_CREATE, &store));
-    return store;
-}
-
 /* Ends the final training of a candidate and a seed. */
 static void finish_final(kas_store *store, int64_t index, int64_t seed)
 {

@@ -20,13 +20,6 @@ typedef struct reader {
     int count;
 } reader;
 
-static kas_store *open_store(void)
-{
-    kas_store *store;
-    OK(open_on(KAS_STORE_CREATE, &store));
-    return store;
-}
-
 static void refresh(reader *r)
 {
     OK(kas_store_refresh(r->store, &r->mark, &r->list, &r->count));

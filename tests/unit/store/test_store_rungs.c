@@ -11,13 +11,6 @@
 #include "support/ok.h"
 #include "support/server.h"
 
-static kas_store *open_store(void)
-{
-    kas_store *store;
-    OK(open_on(KAS_STORE_CREATE, &store));
-    return store;
-}
-
 /* What prediction discards has ended when it is added, and nobody can claim it. */
 static void items_that_never_run(void **state)
 {
