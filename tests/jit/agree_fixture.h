@@ -2,22 +2,17 @@
 #ifndef KAS_TESTS_JIT_AGREE_FIXTURE_H
 #define KAS_TESTS_JIT_AGREE_FIXTURE_H
 
+#include "support/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "host/check/agree.h"
 #include "host/device/cpu/device_cpu.h"
 #include "support/build.h"
 #include "host/space/split.h"
-#include "support/ok.h"
 #include "support/sanitized.h"
 
 static kas_device *device;

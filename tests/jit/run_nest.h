@@ -4,15 +4,10 @@
 #ifndef KAS_TESTS_JIT_RUN_NEST_H
 #define KAS_TESTS_JIT_RUN_NEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/test.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 
 #include "host/core/random.h"

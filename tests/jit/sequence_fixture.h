@@ -10,7 +10,7 @@
 #include "jit/schedule/dependence.h"
 #include "jit/schedule/schedule_file.h"
 #include "jit/schedule/sequence_text.h"
-#include "support/ok.h"
+#include "support/test.h"
 
 /* Compares a nest with the open one: bit for bit, or within `tolerance` of the largest value. */
 static inline void same_values(const kas_nest *open, const kas_nest *nest, double tolerance)

@@ -2,21 +2,16 @@
  *
  * Wrong results are made by a device that spoils what is downloaded: every other part of the
  * comparison is the real one. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "support/test.h"
+
 #include <math.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "host/check/agree.h"
 #include "host/device/backend.h"
 #include "host/space/file/kernel_json.h"
-#include "support/ok.h"
 
 /* Two kernels that the sampler found, at images of 2x2 pixels.  A norm over two values leaves
  * little but their signs, so that the largest of 256 channels is a matter of rounding ... */

@@ -1,16 +1,12 @@
 /* The text of the hand-written kernels, which the build compiled, compiles at run time too. NVRTC
  * takes it: nothing of it spills, and what moves a step's bytes moves 16 at a time. The host
  * compiler makes a module of it that loads, in a shuffled order of lanes. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "support/test.h"
+
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "cuda/kernels/device_code.h"
 #include "cuda/library.h"

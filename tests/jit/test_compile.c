@@ -1,12 +1,10 @@
 /* The two compilers behind the cache. The texts avoid the dialect: they test the machinery only. */
+#include "support/test.h"
+
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +12,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "cuda/library.h"
 #include "cuda/nvrtc/respill.h"

@@ -1,11 +1,7 @@
 /* Index expressions: what the simplifier must find, and that it never changes a value. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
+#include "support/test.h"
 
-#include <cmocka.h>
+#include <stdio.h>
 
 #include "host/core/random.h"
 #include "jit/ir/ir.h"

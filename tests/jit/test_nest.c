@@ -1,13 +1,8 @@
 /* Scheduling of single kernels: loops that merge and split, and the proof that refuses a kernel
  * that could leave its memory. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/test.h"
+
 #include <string.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 
 #include "host/core/buf.h"

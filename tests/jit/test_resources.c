@@ -1,14 +1,10 @@
 /* Registers, local memory and accesses of kernels, read from cubins that NVRTC makes here. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "support/test.h"
+
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "cuda/library.h"
 #include "cuda/nvrtc/resources.h"

@@ -4,21 +4,16 @@
  * In `make test` a few kernels at two shapes of ResNet-20 each, one of them with other instances.
  * KAS_TEST_KERNELS=300 checks that many at every shape of ResNet-18 (`kas-gpu check --sampled 300
  * --input 3x8x8 --nvrtc` is the same with a line for each). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "host/check/agree.h"
 #include "host/net/targets.h"
 #include "host/reference/kernel/reference.h"
 #include "host/space/sample/sampler.h"
-#include "support/ok.h"
 #include "support/sanitized.h"
 
 enum { FEW = FEWER_IF_SANITIZED(12), MAX_SHAPES = 64 };

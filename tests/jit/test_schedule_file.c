@@ -1,19 +1,14 @@
 /* The reader of schedule files (jit/schedule/schedule_file.h): what it takes and what it refuses. Steps
  * are tested with the nests that they change (test_sequence). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "host/core/file/files.h"
 #include "jit/schedule/schedule_file.h"
 #include "support/folder.h"
-#include "support/ok.h"
 
 static const char *const head = "layer l\ndevice cuda\nbatch 2\n";
 static kas_schedule_file file;

@@ -1,16 +1,11 @@
 /* Kernels that several programs have in common are written once, and the operations find them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/test.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "support/build.h"
 #include "jit/compile/share.h"
-#include "support/ok.h"
 
 /* Softmax, a sum with the input and a map: kernels of several kinds, both passes. */
 static kas_program *build(uint32_t c, uint32_t kernel, const char *prefix)

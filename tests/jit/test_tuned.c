@@ -1,18 +1,13 @@
 /* Tuned schedules in a folder (jit/tuned.h): a program takes those of its launches, and no others. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "jit/tuned.h"
 #include "support/build.h"
 #include "support/folder.h"
-#include "support/ok.h"
 
 static kas_program *build(int batch, const kas_program_options *more)
 {

@@ -1,16 +1,12 @@
 /* A candidate's text in units: nothing is lost or there twice, the cut is the same every time; several
  * texts compiled at once; and what an earlier candidate has is not compiled again. */
+#include "support/test.h"
+
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "host/net/targets.h"
 #include "host/space/sample/sampler.h"
@@ -19,7 +15,6 @@
 #include "jit/programs.h"
 #include "support/build.h"
 #include "support/folder.h"
-#include "support/ok.h"
 
 enum { KERNELS = 8, TEXTS = 7 };
 

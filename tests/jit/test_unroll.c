@@ -1,12 +1,8 @@
 /* How much of a window a GPU unrolls: until the loads under way fill the registers meant for them.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "support/test.h"
 
-#include <cmocka.h>
+#include <string.h>
 
 #include "host/core/buf.h"
 #include "jit/emit/emit.h"

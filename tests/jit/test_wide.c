@@ -1,12 +1,8 @@
 /* Wide lanes: which indices are runs of a group of lanes, and the text that comes of it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/test.h"
+
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "host/core/buf.h"
 #include "host/core/random.h"

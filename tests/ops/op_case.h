@@ -3,16 +3,12 @@
 #ifndef TESTS_OPS_OP_CASE_H
 #define TESTS_OPS_OP_CASE_H
 
+#include "support/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "host/core/random.h"
 #include "host/device/cpu/device_cpu.h"
@@ -20,7 +16,6 @@
 #include "host/ops/ops.h"
 
 #include "dtype.h"
-#include "support/ok.h"
 
 /* Returns the orders of lanes to run: all three on the CPU, one on a GPU. */
 static kas_device *the_device;

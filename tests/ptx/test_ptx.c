@@ -1,16 +1,12 @@
 /* The executor of PTX: kernels that are right give the right numbers and counts, and each kind of
  * planted fault is found. The kernels are CUDA C and compiled by NVRTC, or PTX where NVRTC would
  * not write what is asked. */
+#include "support/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "ptx/nvrtc.h"
 #include "ptx/ptx.h"

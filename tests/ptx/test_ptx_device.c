@@ -1,16 +1,12 @@
 /* The executor behind the CUDA device: what the stand-in knows of the GPU's memory reaches it, and a
  * fault ends the process. Each case is a process of its own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
+
 #include <sys/wait.h>
 
 #include "cuda_sim/load_sim.h"
 #include "host/device/device.h"
 #include "jit/compile/compile.h"
-#include "support/ok.h"
 
 enum { N = 64, SKIPPED = 77 };
 

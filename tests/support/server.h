@@ -2,16 +2,10 @@
 #ifndef KAS_SUPPORT_SERVER_H
 #define KAS_SUPPORT_SERVER_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "host/store/store.h"
 #include "support/folder.h"
-#include "support/ok.h"
 
 /* As cmocka calls them, before and after all tests of a program, and before each test on a file and on
  * the server. */

@@ -1,10 +1,6 @@
 /* What a network is assembled from, BlockSwap's draws, a supernet's gradients, and the file of
  * measurements. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -18,7 +14,6 @@
 #include "host/assemble/supernet.h"
 #include "host/model/model.h"
 #include "host/net/targets.h"
-#include "support/ok.h"
 
 static const kas_budget no_budget;
 static kas_net *net;

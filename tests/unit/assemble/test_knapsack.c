@@ -1,10 +1,6 @@
 /* The frontier of choices: a table worked out by hand, every limit against all combinations, and
  * the bound on what thinning loses. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +8,6 @@
 
 #include "host/assemble/knapsack.h"
 #include "host/core/random.h"
-#include "support/ok.h"
 
 /* Two layers. Sums by hand: (0,0) 0/0; (0,1) -2/1; (1,0) -3/2; (1,1) -5/3; (2,0) -4/9; (2,1) -6/10.
  * The last layer has no third option. -4/9 is beaten by -5/3. */

@@ -10,7 +10,7 @@
 
 #include "host/bench/bench.h"
 #include "host/core/json/json.h"
-#include "support/ok.h"
+#include "support/test.h"
 
 enum { MAX_LINES = 1000 };
 static const kas_json_limits limits = {.bytes = 1 << 16, .depth = 4};

@@ -1,16 +1,13 @@
 /* Suites of `kas-gpu bench` at tiny sizes: every line is whole JSON whose numbers are finite and
  * agree with each other and with what the libraries say.  Never a time: that a line holds 0.01 or
  * 10 seconds is the machine's affair. */
+#include "support/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "bench_fixture.h"
 #include "host/bench/step_model.h"

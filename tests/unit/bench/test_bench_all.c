@@ -1,10 +1,6 @@
 /* Several suites of `kas-gpu bench` in one run: how long it is said to take, and what one that
  * cannot run does to the others. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <string.h>
 

@@ -1,11 +1,8 @@
 /* The suite `data` of `kas-gpu bench` on small files of its own: whole lines, figures that agree.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <unistd.h>
+#include "support/test.h"
 
-#include <cmocka.h>
+#include <unistd.h>
 
 #include "bench_fixture.h"
 #include "host/bench/data_file.h"

@@ -1,9 +1,5 @@
 /* The suite `known` of kas-gpu bench: what it counts. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <unistd.h>
 

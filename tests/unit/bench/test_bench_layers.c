@@ -1,10 +1,6 @@
 /* The suites of `kas-gpu bench` about generated code, layers and jit, at tiny sizes; see
  * test_bench.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "bench_fixture.h"
 #include "host/core/log.h"

@@ -1,9 +1,5 @@
 /* The suite `predicted` of kas-gpu bench: its sums are those of its lines, worst first. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "bench_fixture.h"
 

@@ -1,11 +1,6 @@
 /* What `kas-gpu bench step` says of the CUDA device alone, on the stand-in. Its times are no GPU's:
  * what is checked is that they are there and fit each other. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "bench_fixture.h"
 #include "cuda_sim/load_sim.h"

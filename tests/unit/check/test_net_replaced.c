@@ -1,13 +1,10 @@
 /* Replacement in every network that comes with kas-gpu: shapes of the targets, shares of the FLOPs,
  * and sampled kernels that fit them all. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "support/test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "host/check/recheck.h"
 #include "host/core/embedded.h"

@@ -1,10 +1,6 @@
 /* The plain checker: it agrees with the space where that is right, and catches each kind of fault.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <math.h>
 #include <string.h>

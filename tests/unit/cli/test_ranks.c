@@ -1,17 +1,13 @@
 /* How long `train` waits for the ranks that it has started (cli/ranks/ranks.c), with processes that do
  * as they are told in place of ranks. Each case is a command of its own, and all run at once. */
-#include <setjmp.h>
+#include "support/test.h"
+
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "host/cli/ranks/ranks.h"
 #include "host/core/clock.h"

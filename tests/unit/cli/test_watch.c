@@ -1,9 +1,5 @@
 /* status --watch: what the picture says, and that it fits its rows and columns. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +7,6 @@
 #include "host/cli/watch/watch.h"
 #include "support/folder.h"
 #include "support/made_study.h"
-#include "support/ok.h"
 
 static kas_buf out;
 

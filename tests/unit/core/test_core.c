@@ -1,18 +1,14 @@
 /* core/: status, arena, buf, random, sha256, files, json. */
+#include "support/test.h"
+
 #include <errno.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "host/core/arena.h"
 #include "host/core/buf.h"

@@ -1,9 +1,5 @@
 /* Whole numbers of the command line. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "host/core/integer.h"
 

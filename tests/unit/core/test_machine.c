@@ -1,10 +1,6 @@
 /* What the process may use: limits of control groups in trees made for the purpose, and what this
  * machine says. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <libgen.h>
 #include <math.h>

@@ -1,14 +1,11 @@
 /* Folders and files that code is loaded from: whose they may be. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "support/test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "host/core/file/files.h"
 #include "host/core/file/private.h"

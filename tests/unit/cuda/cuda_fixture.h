@@ -6,7 +6,7 @@
 #include "cuda_sim/load_sim.h"
 #include "host/core/log.h"
 #include "host/device/device.h"
-#include "support/ok.h"
+#include "support/test.h"
 
 /* A convolution in float32: the sizes of kas_conv_desc in order. */
 #define F32(...)                                                                                   \

@@ -1,12 +1,8 @@
 /* src/cuda/cuda_api.h against NVIDIA's own headers, where they are installed: every prototype, size
  * and constant, at compile time.  A header that is missing is reported as skipped. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
+#include "support/test.h"
 
-#include <cmocka.h>
+#include <stdio.h>
 
 #if __has_include(<cuda.h>) && __has_include(<nvrtc.h>) && __has_include(<cublasLt.h>) &&          \
     __has_include(<cudnn.h>) && __has_include(<nccl.h>)

@@ -1,14 +1,10 @@
 /* Exchanges of a group in the graph of a plan (src/cuda/run_cuda.c, group_cuda.c), on the stand-in: the
  * same bits as between graphs, and what becomes of the ranks when one cannot capture or a replay fails.
  * Every rank is a process of its own. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/wait.h>
+#include "support/test.h"
 
-#include <cmocka.h>
+#include <math.h>
+#include <sys/wait.h>
 
 #include "cuda_fixture.h"
 #include "host/core/clock.h"

@@ -1,12 +1,8 @@
 /* Convolutions of the CUDA device on the stand-in: which way each pass takes, and that all ways
  * compute the same. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/test.h"
 
-#include <cmocka.h>
+#include <math.h>
 
 #include "cuda/conv_cuda.h"
 #include "cuda_fixture.h"

@@ -1,14 +1,10 @@
 /* The CUDA device's own code, on the stand-in for NVIDIA's libraries: waits, lost devices, several
  * devices, and a failure of every single call. */
-#include <math.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/wait.h>
+#include "support/test.h"
 
-#include <cmocka.h>
+#include <math.h>
+#include <signal.h>
+#include <sys/wait.h>
 
 #include "cuda_fixture.h"
 #include "cuda/library.h"

@@ -1,15 +1,11 @@
 /* What the host does within an epoch on the CUDA device (src/host/train/chunks.h), counted by the
  * stand-in: it makes nothing, and it waits once for each chunk, always for one behind which another
  * is under way. */
+#include "support/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "cuda_fixture.h"
 #include "host/core/file/files.h"

@@ -1,11 +1,6 @@
 /* Plans of the CUDA device as graphs (src/cuda/run_cuda.c), on the stand-in: the second run
  * captures, later ones replay; what cannot be captured runs all the same. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "cuda_fixture.h"
 #include "cuda/kernels/prelude.h"

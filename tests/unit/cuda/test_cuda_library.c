@@ -1,15 +1,11 @@
 /* Which of several versions of NVIDIA's libraries is taken, with libraries made for the purpose:
  * they have every function that is looked up, and versions to order. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#include <cmocka.h>
 
 #include "cuda/library.h"
 #include "host/core/file/files.h"

@@ -1,11 +1,6 @@
 /* Backward passes on two streams (src/cuda/side_cuda.c), on the stand-in: streams run in random
  * order, so a missing wait shows as another result. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "cuda_fixture.h"
 

@@ -1,9 +1,5 @@
 /* The stand-in for NVIDIA's libraries itself, where no test of the CUDA device shows it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "cuda_sim/load_sim.h"
 

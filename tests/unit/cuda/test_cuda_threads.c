@@ -1,13 +1,9 @@
 /* Several devices of one process on one GPU, each in a thread of its own, on the stand-in: results
  * are those of one alone, and an error is that device's own unless it killed the GPU. */
-#include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/wait.h>
+#include "support/test.h"
 
-#include <cmocka.h>
+#include <pthread.h>
+#include <sys/wait.h>
 
 #include "cuda_fixture.h"
 #include "cuda/kernels/prelude.h"

@@ -1,15 +1,11 @@
 /* The choice among plans (src/cuda/tuning.c), on the stand-in, whose engines pretend how long they
  * take: the first of cuDNN's ranking that may be used (tile 1) is slower than the second (tile 2).
  */
+#include "support/test.h"
+
 #include <glob.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "cuda_fixture.h"
 #include "host/core/file/files.h"

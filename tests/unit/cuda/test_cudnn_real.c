@@ -3,15 +3,11 @@
  * library refuses shows here and not on the first GPU.  Nothing is run.
  *
  * Without cuDNN 9.8 the tests are skipped. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "cuda/conv_cuda.h"
 #include "cuda/dnn_plan.h"

@@ -1,10 +1,6 @@
 /* The HDF5 layout: round trip, every error with its message, damaged files, the split.
  * Bad files are written with the HDF5 library itself, from one recipe with one thing changed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <fcntl.h>
 #include <hdf5.h>

@@ -1,10 +1,6 @@
 /* Encoded images: the part that is shown, resampling against its formula in float64, JPEG and PNG
  * of every kind, whole and in part, and damage. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "host/data/image/render.h"
 
@@ -14,7 +10,6 @@
 #include "host/core/buf.h"
 #include "host/core/random.h"
 #include "image_fixture.h"
-#include "support/ok.h"
 
 /* ---- resampling ------------------------------------------------------------------------------ */
 

@@ -1,10 +1,6 @@
 /* The guarded child: results, messages, crashes, endless loops, too much memory, inherited signals.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -1,10 +1,6 @@
 /* Folders of JPEG and PNG images, and the files that they become: streamed with the same bits by
  * any number of threads, checked image by image, trained on. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +21,6 @@
 #include "host/train/train.h"
 #include "image_fixture.h"
 #include "support/folder.h"
-#include "support/ok.h"
 
 enum { SIDE = 16, IMAGE = SIDE * SIDE * 3, TRAIN = 40, TEST = 9, CLASSES = 2, BATCH = 8 };
 

@@ -1,10 +1,6 @@
 /* IDX files, plain and gzip, grey and colour; what is wrong with them; images written at another
  * size. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +12,6 @@
 #include "host/data/image/resize.h"
 #include "host/data/import/import.h"
 #include "support/folder.h"
-#include "support/ok.h"
 
 enum { TRAIN = 30, TEST = 10, H = 6, W = 4, CLASSES = 5 };
 

@@ -1,10 +1,6 @@
 /* Images that stay in their file: every way of storing them that can be streamed, against the same
  * pixels in memory; any number of threads; constant memory; damage.  The order of an epoch. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <fcntl.h>
 #include <hdf5.h>
@@ -18,7 +14,6 @@
 #include "host/data/order.h"
 #include "host/data/reader.h"
 #include "support/folder.h"
-#include "support/ok.h"
 
 enum { TRAIN = 61, TEST = 7, H = 6, W = 5, C = 3, IMAGE = H * W * C, CLASSES = 4 };
 

@@ -2,11 +2,7 @@
  * takes for itself. The memory of both comes from aligned_alloc and posix_memalign, which this program
  * replaces: known bytes lie behind each block, and none of them may change. Under AddressSanitizer,
  * which does the same for what it compiles, this only runs the convolutions. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -14,7 +10,6 @@
 #include <string.h>
 
 #include "host/device/device.h"
-#include "support/ok.h"
 #include "support/sanitized.h"
 
 enum { BLOCKS = 4096, BEHIND = 4096, MARK = 0xa5 };

@@ -1,17 +1,14 @@
 /* Groups of processes: the bits of a mean, the file in which they meet, and the ends of a rank. The
  * CPU device, and with DEVICE=cuda the stand-in's NCCL. Every rank is a process of its own. */
+#include "support/test.h"
+
 #include <math.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "cuda_sim/load_sim.h"
 #include "host/core/clock.h"
@@ -19,7 +16,6 @@
 #include "host/core/log.h"
 #include "host/device/group.h"
 #include "host/device/shared.h"
-#include "support/ok.h"
 
 enum { MOST = 4, COUNT = 40000, STALE = 100, WRONG = 99 };
 

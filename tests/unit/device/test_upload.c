@@ -1,17 +1,11 @@
 /* Uploads beside the work, on the CPU device and on the CUDA device with the stand-in for NVIDIA's
  * libraries, which does the work of both streams late and in random order. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "cuda_sim/load_sim.h"
 #include "cuda/kernels/prelude.h"
 #include "cuda/kernels/args.h"
 #include "host/device/device.h"
-#include "support/ok.h"
 
 enum { RING = 2, FLOATS = 64, ROUNDS = 200 };
 

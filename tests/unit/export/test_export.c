@@ -1,14 +1,10 @@
 /* Texts of the exports, and what they refuse; that the modules compute the right thing is
  * tests/e2e/export.sh. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "host/core/file/files.h"
 #include "host/export/export.h"

@@ -3,11 +3,7 @@
 #ifndef KAS_TESTS_UNIT_INTERPRET_JUDGED_H
 #define KAS_TESTS_UNIT_INTERPRET_JUDGED_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +12,6 @@
 #include "host/core/random.h"
 #include "host/interpret/interpret.h"
 #include "host/reference/net/net_pass.h"
-#include "support/ok.h"
 
 /* The reference's passes, with every tensor kept. */
 typedef struct judge {

@@ -1,9 +1,5 @@
 /* The frontier and what is printed of a study: the table and the JSON. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +8,6 @@
 #include "host/leaderboard/judge.h"
 #include "host/leaderboard/leaderboard.h"
 #include "host/leaderboard/objective.h"
-#include "support/ok.h"
 
 static kas_work finished_work(int index, double accuracy, double latency, double flops)
 {

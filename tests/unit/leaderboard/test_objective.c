@@ -1,10 +1,6 @@
 /* The objective: fronts, crowding and orders of points, finalists, the answer and the figures of
  * final trainings, against examples worked out by hand. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +9,6 @@
 
 #include "host/leaderboard/finals.h"
 #include "host/leaderboard/objective.h"
-#include "support/ok.h"
 
 static void assert_near(double found, double expected, double tolerance)
 {

@@ -3,16 +3,13 @@
 #ifndef KAS_TESTS_UNIT_MODEL_MODEL_FIXTURE_H
 #define KAS_TESTS_UNIT_MODEL_MODEL_FIXTURE_H
 
+#include "support/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "host/core/random.h"
 #include "host/model/model.h"

@@ -1,9 +1,5 @@
 /* Placing buffers by lifetime: nothing that is alive together overlaps, and memory is reused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "host/core/random.h"
 #include "host/model/layout.h"

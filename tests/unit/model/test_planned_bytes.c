@@ -1,16 +1,12 @@
 /* Bytes of a step: counted by hand for a small network, and never below the floor for the networks
  * that come with kas-gpu. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "support/test.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "host/core/embedded.h"
 #include "host/model/planned_bytes.h"
-#include "support/ok.h"
 
 /* A convolution of 3 -> 8 channels, batch norm and ReLU, twice, the second with the first's output
  * added; global pool; linear layer to 10 classes. */

@@ -1,15 +1,12 @@
 /* Which tensors of a file become which parameters: whole networks, kernels in place of layers, and
  * what does not fit. No device. */
+#include "support/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "host/model/pretrained.h"
 #include "host/net/targets.h"

@@ -1,13 +1,10 @@
 /* safetensors: what is written is read back, and damaged or hostile files are refused. */
+#include "support/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "host/core/file/files.h"
 #include "host/model/safetensors.h"

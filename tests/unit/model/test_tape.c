@@ -1,13 +1,10 @@
 /* A planned step played through with tokens in place of numbers: every operation must find in
  * memory what was written for it, although buffers share bytes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "support/test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "host/core/embedded.h"
 #include "host/model/tape.h"

@@ -1,10 +1,7 @@
 /* Descriptions of networks: parameters as published, names as torchvision's, shapes at any size. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
+#include "support/test.h"
 
-#include <cmocka.h>
+#include <string.h>
 
 #include "host/core/embedded.h"
 #include "host/net/net.h"

@@ -1,10 +1,7 @@
 /* Arithmetic in network files: values by hand, every way to get it wrong. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
+#include "support/test.h"
 
-#include <cmocka.h>
+#include <string.h>
 
 #include "host/net/expression.h"
 

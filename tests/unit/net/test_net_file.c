@@ -1,13 +1,10 @@
 /* Network files: what they unroll to, and what is said about broken ones. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "support/test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "host/net/net.h"
 #include "host/net/targets.h"

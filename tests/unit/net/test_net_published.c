@@ -1,12 +1,9 @@
 /* Parameters and multiply-adds of every network, against figures that others published. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "support/test.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "host/net/targets.h"
 

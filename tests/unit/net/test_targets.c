@@ -1,11 +1,8 @@
 /* Which convolutions are replaced, and with what shapes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "support/test.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "support/layers.h"
 #include "host/net/targets.h"

@@ -1,16 +1,11 @@
 /* What a CPU's libraries and caches make of a launch. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <math.h>
 
 #include "host/device/cpu/cpu_conv.h"
 #include "host/predict/cpu.h"
 #include "host/predict/predict.h"
-#include "support/ok.h"
 
 static double part_of(const kas_machine *m, const kas_conv_desc *d, kas_bound part)
 {

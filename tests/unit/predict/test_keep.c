@@ -1,10 +1,6 @@
 /* Layers that keep their convolution: where a kernel has no sizes or is predicted to be slower, and
  * nowhere else; the decision is a file of layers that says so by itself. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +8,6 @@
 
 #include "host/net/targets.h"
 #include "host/predict/keep.h"
-#include "support/ok.h"
 
 static const kas_budget no_budget;
 static kas_net *net;

@@ -1,9 +1,5 @@
 /* Machine models: the built-in ones, files, damaged files, and the model of a device. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +10,6 @@
 #include "host/device/cpu/cpu_conv.h"
 #include "host/predict/machine.h"
 #include "support/folder.h"
-#include "support/ok.h"
 
 static char path[128];
 

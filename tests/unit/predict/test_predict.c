@@ -1,9 +1,5 @@
 /* Predictions: monotone, never below the floor, with the right bound; a fit finds a machine again. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +8,6 @@
 #include "host/predict/calibrate.h"
 #include "host/predict/predict.h"
 #include "host/space/file/assignment.h"
-#include "support/ok.h"
 
 enum { BATCH = 32, KERNELS = 3 };
 static const char *const kernels[KERNELS] = {"kernels/depthwise_separable.json",

@@ -1,10 +1,6 @@
 /* Latencies measured in turns: which turns count; the unmodified network beside itself, and beside a kernel that the
  * library computes (nothing is compiled for it). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +8,6 @@
 #include "host/net/targets.h"
 #include "host/predict/turns.h"
 #include "host/space/file/assignment.h"
-#include "support/ok.h"
 
 enum { BATCH = 2, TURNS = 5 };
 static const double most = 2; /* seconds */

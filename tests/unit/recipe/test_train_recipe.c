@@ -1,13 +1,9 @@
 /* Schedules against their formulas, recipe files good and bad, and the digest that names a run. */
+#include "support/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "host/core/embedded.h"
 #include "host/train/digest.h"

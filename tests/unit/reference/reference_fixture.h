@@ -2,13 +2,9 @@
 #ifndef KAS_TESTS_UNIT_REFERENCE_REFERENCE_FIXTURE_H
 #define KAS_TESTS_UNIT_REFERENCE_REFERENCE_FIXTURE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "support/test.h"
 
-#include <cmocka.h>
+#include <string.h>
 
 #include "finite_difference.h"
 #include "host/reference/kernel/reference.h"

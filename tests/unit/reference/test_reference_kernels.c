@@ -4,13 +4,9 @@
  *     KAS_KERNELS=300 KAS_NET=resnet18 build/tests/unit/reference/test_reference_kernels
  *
  * samples more of them, and for another network. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
+#include "support/test.h"
 
-#include <cmocka.h>
+#include <stdlib.h>
 #include <glob.h>
 
 #include "finite_difference.h"

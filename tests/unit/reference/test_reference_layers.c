@@ -1,11 +1,7 @@
 /* Float64 layers: small examples worked out by hand, and finite differences of every layer. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "support/test.h"
 
-#include <cmocka.h>
+#include <string.h>
 
 #include "host/reference/net/layers.h"
 #include "finite_difference.h"

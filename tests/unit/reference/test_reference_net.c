@@ -1,12 +1,8 @@
 /* A whole network in float64: finite differences of every parameter through every kind of layer,
  * and the optimiser by hand. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "support/test.h"
 
-#include <cmocka.h>
+#include <string.h>
 
 #include "host/reference/net/layers.h"
 #include "finite_difference.h"

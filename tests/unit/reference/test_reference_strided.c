@@ -1,10 +1,6 @@
 /* Kernels that take the stride: the convolution as a kernel is the strided convolution, and what a
  * kernel computes is every stride-th pixel of what it computes without a stride. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +12,6 @@
 #include "host/space/file/kernel_json.h"
 #include "host/space/nas_pte/nas_pte.h"
 #include "host/space/solve/solve.h"
-#include "support/ok.h"
 
 enum { C = 8, MOST = 16, WEIGHTS = 8, SIZE = C * MOST * MOST };
 

@@ -1,9 +1,5 @@
 /* Tables and JSON lines: alignment, UTF-8, numbers that are not finite, exact read-back. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>

@@ -1,9 +1,5 @@
 /* Reports: well-formed pictures, escaped texts, a bounded size, families, comparisons, both layouts. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <cjson/cJSON.h>
 #include <ctype.h>
@@ -19,7 +15,6 @@
 #include "host/report/html/view.h"
 #include "support/folder.h"
 #include "support/made_study.h"
-#include "support/ok.h"
 
 static kas_buf page; /* of the last report */
 

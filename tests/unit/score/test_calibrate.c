@@ -1,10 +1,6 @@
 /* Calibration: gains of kernels whose scale is far off, in networks with and without batch norms, on
  * the CPU device; the second calibration, with the gains in the programs, finds nothing to do. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,10 +1,6 @@
 /* Parts of scores without training, on cases worked out by hand: Fisher's equations, eigenvalues, ranks; the names of
  * scores and the minibatches, and how bad ones are refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <string.h>
 
@@ -14,7 +10,6 @@
 #include "host/core/rank.h"
 #include "host/score/untrained/score.h"
 #include "near.h"
-#include "support/ok.h"
 
 /* ---- by hand --------------------------------------------------------------------------------- */
 

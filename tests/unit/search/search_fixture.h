@@ -6,11 +6,7 @@
 #ifndef KAS_TESTS_UNIT_SEARCH_SEARCH_FIXTURE_H
 #define KAS_TESTS_UNIT_SEARCH_SEARCH_FIXTURE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +27,6 @@
 #include "host/search/supervisor/supervisor.h"
 #include "host/study/study_dir.h"
 #include "search_fake.h"
-#include "support/ok.h"
 
 enum { MAX_CANDIDATES = 16 };
 

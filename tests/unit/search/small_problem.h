@@ -5,7 +5,7 @@
 #include "host/core/random.h"
 #include "host/net/targets.h"
 #include "host/study/problem.h"
-#include "support/ok.h"
+#include "support/test.h"
 
 enum { IMAGES = 40, SIZE = 8, CLASSES = 4 };
 

@@ -1,10 +1,6 @@
 /* Ancestors: the same ones on any number of threads; what is written of each agrees with the scores and the predictions; who
  * stays and in which order; what ends it early; and a study that begins with them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <math.h>
 #include <stdio.h>

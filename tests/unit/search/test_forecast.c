@@ -1,10 +1,6 @@
 /* The forecast of a search: what it predicts, what it discards, and that a study keeps its machine
  * model. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +12,6 @@
 #include "host/data/import/import.h"
 #include "host/search/session.h"
 #include "support/folder.h"
-#include "support/ok.h"
 
 static char images[128], study[128];
 

@@ -1,9 +1,5 @@
 /* The legality check against the scores themselves: who is rejected, who is tolerated, what the reason says. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,13 +1,9 @@
 /* --pack auto (src/host/search/pack.h): what a step fills of a GPU, and how many trainings follow.
  */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
+#include "support/test.h"
 
-#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
 
 #include "host/search/pack.h"
 

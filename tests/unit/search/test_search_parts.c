@@ -1,9 +1,5 @@
 /* The parts of the search that need no process: options, messages, judging, folders. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -18,7 +14,6 @@
 #include "host/search/devices.h"
 #include "host/search/worker/channel.h"
 #include "host/study/study_dir.h"
-#include "support/ok.h"
 
 static kas_search_options sample_options(void)
 {

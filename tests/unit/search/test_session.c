@@ -1,18 +1,14 @@
 /* How a search opens what a study before it has decided. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "support/test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "host/core/file/files.h"
 #include "host/core/log.h"
 #include "host/data/import/import.h"
 #include "host/search/session.h"
-#include "support/ok.h"
 
 static char folder[64], images[128], study[128];
 

@@ -1,9 +1,5 @@
 /* What a slot of a worker tells an evaluation, without processes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <unistd.h>
 

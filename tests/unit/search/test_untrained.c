@@ -1,10 +1,6 @@
 /* The search that trains nothing, against the scores and predictions of its configurations one by one; and the scores of
  * --prefilter. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,10 +1,6 @@
 /* Kernels that nobody drew, before the rules of samples: every sample passes and keeps its name and
  * sizes, and of the known kernels those pass that the sampler can make. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +11,6 @@
 #include "host/space/sample/sampler.h"
 #include "resnet18.h"
 #include "support/accept.h"
-#include "support/ok.h"
 
 enum { SAMPLES = 4000 };
 

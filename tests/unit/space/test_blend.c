@@ -1,9 +1,5 @@
 /* Kernels between two others: those that a sequence of NAS-PTE writes out, with the costs of both. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,7 +9,6 @@
 #include "host/space/file/kernel_json.h"
 #include "host/space/nas_pte/nas_pte.h"
 #include "host/space/solve/solve.h"
-#include "support/ok.h"
 
 static const kas_target layer = KAS_TARGET_PLAIN("a", 96, 8, 8, 3);
 

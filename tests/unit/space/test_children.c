@@ -1,10 +1,6 @@
 /* Children of kernels: 20,000 of them in generations before the pruning rules and before the checker
  * that was written a second time, and what single parents and options give. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,5 @@
 /* One order for operands that commute. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <string.h>
 

@@ -1,9 +1,5 @@
 /* Gains in kernel files and files of layers: read, written, put into a network; damaged ones. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <string.h>
 

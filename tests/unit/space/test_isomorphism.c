@@ -1,10 +1,6 @@
 /* Equal canonical text exactly when two kernels are isomorphic: by brute force on small DAGs, by
  * random relabelling on large ones. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,5 @@
 /* Every file of kernels/: its published figures, and that the sampler's rules can make it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <dirent.h>
 #include <math.h>

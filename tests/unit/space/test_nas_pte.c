@@ -1,9 +1,5 @@
 /* The space of NAS-PTE: what sequences mean, cost and leave alone. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <math.h>
 #include <stdio.h>

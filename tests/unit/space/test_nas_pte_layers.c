@@ -1,10 +1,6 @@
 /* NAS-PTE's space with a sequence for each layer: legal, once each, within one budget, the same for
  * everybody, and distributed as docs/sampling.md says. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <stdlib.h>
 #include <string.h>

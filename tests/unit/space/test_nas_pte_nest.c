@@ -4,11 +4,7 @@
  *
  * The judge is a small interpreter of loop nests, written from docs/sampling.md alone. It shares
  * the reader of sequences with the code that it judges, and nothing else. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,10 +1,6 @@
 /* What the samplers draw, before the checker that was written a second time, and what they need not
  * try. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <stdlib.h>
 #include <string.h>

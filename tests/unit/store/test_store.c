@@ -1,9 +1,5 @@
 /* The store, in a file and on a server: leases, attempt numbers, claims by several processes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -18,7 +14,6 @@
 #include "host/store/owner.h"
 #include "host/store/sql.h"
 #include "host/store/store.h"
-#include "support/ok.h"
 #include "support/server.h"
 
 static void add_candidates(kas_store *store, int count)

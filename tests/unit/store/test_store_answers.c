@@ -1,14 +1,9 @@
 /* The answers of a program that proposes candidates. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <string.h>
 
 #include "host/store/store.h"
-#include "support/ok.h"
 #include "support/server.h"
 
 static void assert_answer(kas_store *store, int generation, const char *text, const char *fault)

@@ -1,9 +1,5 @@
 /* Stores in files: files that are not ours or are damaged, network file systems. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <sqlite3.h>
 #include <stdio.h>
@@ -14,7 +10,6 @@
 #include "host/core/file/files.h"
 #include "host/store/sql.h"
 #include "support/folder.h"
-#include "support/ok.h"
 
 static char path[300];
 

@@ -1,14 +1,9 @@
 /* Final trainings in the store: seeds, answers, and what comes back when a study grows. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <string.h>
 
 #include "host/store/store.h"
-#include "support/ok.h"
 #include "support/server.h"
 
 /* Ends the final training of a candidate and a seed. */

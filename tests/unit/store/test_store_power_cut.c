@@ -3,11 +3,7 @@
  * This program has an fdatasync of its own, which SQLite calls. It keeps a copy of what each file
  * had when it was last flushed: what a disk is sure to have. After a report has returned, the
  * copies alone must be a study that has it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <sqlite3.h>
 #include <stdio.h>
@@ -20,7 +16,6 @@
 #include "host/core/file/files.h"
 #include "host/store/sql.h"
 #include "support/folder.h"
-#include "support/ok.h"
 
 static char path[300];
 static int flushes;

@@ -1,16 +1,11 @@
 /* Reading what has changed: the same items as a list of all, and no more than what has changed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "host/store/postgres.h"
-#include "support/ok.h"
 #include "support/server.h"
 
 typedef struct reader {

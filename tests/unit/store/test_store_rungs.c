@@ -1,14 +1,9 @@
 /* Items that wait at a rung, and items that never run. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <math.h>
 
 #include "host/store/store.h"
-#include "support/ok.h"
 #include "support/server.h"
 
 /* What prediction discards has ended when it is added, and nobody can claim it. */

@@ -1,9 +1,5 @@
 /* Stores of an earlier schema: read as they are, and left alone. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +10,6 @@
 #include "host/core/file/files.h"
 #include "host/store/sql.h"
 #include "support/folder.h"
-#include "support/ok.h"
 
 static char path[300];
 

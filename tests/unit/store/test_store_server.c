@@ -1,9 +1,5 @@
 /* A study on a server: lost connections, studies of other folders and schemas, waiting, moves. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -16,7 +12,6 @@
 #include "host/core/file/files.h"
 #include "host/store/postgres.h"
 #include "host/store/server_lock.h"
-#include "support/ok.h"
 #include "support/server.h"
 
 static void add(kas_store *store, int count)

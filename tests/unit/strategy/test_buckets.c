@@ -1,9 +1,5 @@
 /* Proposals that are compared before one of them is trained: against a list without such a choice. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,9 +1,5 @@
 /* Strategies with --keep-slower: candidates are what is left of kernels that lose layers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>

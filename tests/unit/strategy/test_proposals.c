@@ -1,10 +1,6 @@
 /* Candidates that a program proposes: which lines of an answer are taken, how many, and that a
  * study that goes on gives the same list without asking again. A program is a list of answers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +9,6 @@
 #include "host/space/sample/sampler.h"
 #include "host/strategy/strategy.h"
 #include "host/study/problem.h"
-#include "support/ok.h"
 
 enum { MOST = 64, GENERATIONS = 8 };
 

@@ -1,10 +1,6 @@
 /* Strategies: which candidates they give, that a walk from the start gives the same ones again, and
  * what they refuse. Results are made up from the names of the candidates. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <math.h>
 #include <stdio.h>

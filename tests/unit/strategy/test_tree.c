@@ -1,16 +1,11 @@
 /* Monte-Carlo tree search, on small trees whose rewards are known. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "host/strategy/tree.h"
-#include "support/ok.h"
 
 enum { NODES = 4096, DEEPEST = 8, VISITS = 1024 };
 #define SYNO (4 * sqrt(2))

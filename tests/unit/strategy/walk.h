@@ -3,11 +3,7 @@
 #ifndef KAS_TESTS_UNIT_STRATEGY_WALK_H
 #define KAS_TESTS_UNIT_STRATEGY_WALK_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +12,6 @@
 #include "host/strategy/strategy.h"
 #include "host/study/problem.h"
 #include "support/folder.h"
-#include "support/ok.h"
 
 enum { MOST = 128 };
 

@@ -1,15 +1,10 @@
 /* The command line that begins or continues a study. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <string.h>
 
 #include "host/core/buf.h"
 #include "host/study/options.h"
-#include "support/ok.h"
 
 /* The command of a study says what is not the default, which depends on the strategy. */
 static void commands_of_studies(void **state)

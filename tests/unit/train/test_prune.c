@@ -1,10 +1,7 @@
 /* Pruning by curve against the numbers of the formula. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "support/test.h"
 
-#include <cmocka.h>
+#include <math.h>
 
 #include "host/train/prune.h"
 

@@ -1,15 +1,12 @@
 /* The training loop: it learns, repeats itself bit by bit, resumes exactly, and refuses what does
  * not fit.  Small procedural images, so that a run takes a fraction of a second. */
+#include "support/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "host/core/file/files.h"
 #include "host/core/log.h"

@@ -1,15 +1,12 @@
 /* Training on images that are not on the device: every bit is that of a run whose images are, also
  * after a stop in the middle of an epoch. */
+#include "support/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "host/core/file/files.h"
 #include "host/core/log.h"
@@ -18,7 +15,6 @@
 #include "host/score/correct.h"
 #include "host/train/feed.h"
 #include "host/train/train.h"
-#include "support/ok.h"
 
 enum { SIZE = 8, CLASSES = 4, TRAIN = 90, TEST = 21, EPOCHS = 2, BATCH = 8, STEPS = TRAIN / BATCH };
 
