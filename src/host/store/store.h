@@ -304,10 +304,12 @@ void kas_work_clear(kas_work *work);
 kas_status kas_store_add(kas_store *store, const kas_work *work, bool *added);
 
 /* Adds the final trainings in one transaction: items of kind FINAL, with `answers`, and of kind
- * FINAL_BASELINE. What exists already stays: an earlier final training of the same candidate and
+ * FINAL_BASELINE. *added is false, and nothing is, when the study's options have another digest: it
+ * was given more candidates. What exists already stays: an earlier final training of the same candidate and
  * seed becomes a FINAL again, and is only repeated where its weights are due in best/ (it answers,
  * seed 0) and another answer's have taken their place. */
-kas_status kas_store_add_finals(kas_store *store, const kas_work *list, int count);
+kas_status kas_store_add_finals(kas_store *store, const char *options_digest, const kas_work *list,
+                                int count, bool *added);
 
 /* Claims, of the items that this store's role allows, that of `kind` with the smallest index below
  * `index_limit` (< 0: no limit), and among those the smallest seed, that is queued or whose lease

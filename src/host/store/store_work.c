@@ -411,9 +411,16 @@ static kas_status add_final(kas_store *store, const kas_work *work, bool has_wei
     return work->answers && work->seed == 0 && !has_weights ? requeue(store, &again) : KAS_OK;
 }
 
-static kas_status add_finals(kas_store *store, const kas_work *list, int count)
+static kas_status add_finals(kas_store *store, const char *options_digest, const kas_work *list,
+                             int count, bool *added)
 {
     bool has_weights = false;
+    kas_study study;
+    KAS_TRY(kas_store_get_study(store, &study));
+    *added = strcmp(study.options_digest, options_digest) == 0;
+    kas_study_clear(&study);
+    if (!*added)
+        return KAS_OK;
     for (int i = 0; i < count; i++) /* before the first of them is restored */
         if (list[i].answers && list[i].seed == 0)
             KAS_TRY(has_best_weights(store, list[i].index, &has_weights));
@@ -422,10 +429,11 @@ static kas_status add_finals(kas_store *store, const kas_work *list, int count)
     return KAS_OK;
 }
 
-kas_status kas_store_add_finals(kas_store *store, const kas_work *list, int count)
+kas_status kas_store_add_finals(kas_store *store, const char *options_digest, const kas_work *list,
+                                int count, bool *added)
 {
     kas_sql_durable(store, true);
     kas_status status;
-    KAS_SQL_TRANSACTION(store, status, add_finals(store, list, count));
-    return status == KAS_OK ? kas_store_tell(store) : status;
+    KAS_SQL_TRANSACTION(store, status, add_finals(store, options_digest, list, count, added));
+    return status == KAS_OK && *added ? kas_store_tell(store) : status;
 }

@@ -54,16 +54,28 @@ static void finalists_and_seeds(void **state)
     assert_int_equal(times_noted("begin 3.0s1"), 1);
 }
 
-/* What kas_session_begin does to a study of fewer candidates; then the search goes on. */
-static kas_status grow(plan p, kas_search_options *search, int candidates)
+static kas_status set_options(void *text, const kas_study *present, kas_study_change *out)
+{
+    (void)present;
+    out->options = strdup(text);
+    return KAS_OK;
+}
+
+static void revise(kas_study_revision *how, kas_search_options *search, int candidates)
 {
     search->candidates = candidates;
     kas_store *store = open_store(search);
     kas_buf text = {0};
     kas_search_options_write(search, &text);
-    OK(kas_store_revise(store, more_candidates, text.data));
+    OK(kas_store_revise(store, how, text.data));
     kas_buf_free(&text);
     kas_store_close(store);
+}
+
+/* What kas_session_begin does to a study of fewer candidates; then the search goes on. */
+static kas_status grow(plan p, kas_search_options *search, int candidates)
+{
+    revise(more_candidates, search, candidates);
     return supervise(p, search, 2, 30, "d");
 }
 
@@ -186,6 +198,30 @@ static void grown_before_the_end(void **state)
     int count;
     kas_work *list = items(&count);
     assert_answer(list, count, 3);
+    kas_work_list_free(list, count);
+}
+
+/* A search that another command gives more candidates draws them before it ends; and the next run
+ * goes on with a study that ended with too few. */
+static void grown_while_it_runs(void **state)
+{
+    (void)state;
+    static const plan p = {.what = {"level 60 60", "level 58 40 await: grown"}};
+    kas_search_options search = search_for(KAS_OBJECTIVE_ACCURACY, 2, 1, 1);
+    int status, count;
+    const pid_t pid = start(p, &search, 1);
+    wait_for_lines("begin 1.1", 1);
+    revise(more_candidates, &search, 4);
+    note("grown\n");
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(times_noted("begin 1.3"), 1);
+    assert_all_done_once(4, 2, true);
+    revise(set_options, &search, 5);
+    OK(supervise(p, &search, 1, 30, "d"));
+    kas_work *list = items(&count);
+    assert_int_equal(state_of(list, count, KAS_WORK_CANDIDATE, 4), KAS_WORK_FINISHED);
+    assert_answer(list, count, 0);
     kas_work_list_free(list, count);
 }
 
@@ -337,6 +373,7 @@ int main(int argc, char **argv)
         TEST(no_kernel_within_the_loss),
         TEST(an_answer_that_comes_back),
         TEST(grown_before_the_end),
+        TEST(grown_while_it_runs),
         TEST(a_published_answer_that_changes),
         TEST(finalists_that_fail),
         TEST(the_fastest_in_turns),

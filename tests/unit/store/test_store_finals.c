@@ -31,6 +31,13 @@ static kas_status grow(void *context, const kas_study *present, kas_study_change
     return KAS_OK;
 }
 
+static void add_finals(kas_store *store, const kas_work list[3])
+{
+    bool added;
+    OK(kas_store_add_finals(store, "d", list, 3, &added));
+    assert_true(added);
+}
+
 static void assert_final(const kas_work *w, kas_work_kind kind, int64_t index, int64_t seed,
                          bool answers, kas_work_state state)
 {
@@ -46,7 +53,7 @@ static void finals_come_back(void **state)
 {
     (void)state;
     kas_store *store = open_store();
-    kas_study study = {.options = "{}"};
+    kas_study study = {.options = "{}", .options_digest = "d"};
     kas_work *list;
     int count;
     bool created;
@@ -57,10 +64,12 @@ static void finals_come_back(void **state)
                    other[] = {{.kind = KAS_WORK_FINAL, .index = 4, .seed = 0},
                               {.kind = KAS_WORK_FINAL, .index = 5, .seed = 0, .answers = true},
                               {.kind = KAS_WORK_FINAL_BASELINE}};
-    OK(kas_store_add_finals(store, first, 3));
+    OK(kas_store_add_finals(store, "other", first, 3, &created)); /* it got more candidates */
+    assert_false(created);
+    add_finals(store, first);
     finish_final(store, 4, 0);
     OK(kas_store_revise(store, grow, NULL)); /* seed 1 was not trained: it is forgotten */
-    OK(kas_store_add_finals(store, first, 3));
+    add_finals(store, first);
     OK(kas_store_list(store, &list, &count));
     assert_int_equal(count, 3);
     assert_final(&list[0], KAS_WORK_FINAL, 4, 0, true, KAS_WORK_FINISHED);
@@ -69,7 +78,7 @@ static void finals_come_back(void **state)
     kas_work_list_free(list, count);
     finish_final(store, 4, 1);
     OK(kas_store_revise(store, grow, NULL));
-    OK(kas_store_add_finals(store, other, 3)); /* another answer: 4 only explores */
+    add_finals(store, other); /* another answer: 4 only explores */
     finish_final(store, 5, 0);
     OK(kas_store_list(store, &list, &count));
     assert_int_equal(count, 4);
@@ -78,7 +87,7 @@ static void finals_come_back(void **state)
     assert_final(&list[3], KAS_WORK_EARLIER_FINAL, 4, 1, true, KAS_WORK_FINISHED);
     kas_work_list_free(list, count);
     OK(kas_store_revise(store, grow, NULL));
-    OK(kas_store_add_finals(store, first, 3)); /* 4 again: best/ has the weights of 5 */
+    add_finals(store, first); /* 4 again: best/ has the weights of 5 */
     OK(kas_store_list(store, &list, &count));
     assert_final(&list[0], KAS_WORK_FINAL, 4, 0, true, KAS_WORK_QUEUED);
     assert_final(&list[1], KAS_WORK_FINAL, 4, 1, true, KAS_WORK_FINISHED);

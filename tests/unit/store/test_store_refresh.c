@@ -143,7 +143,7 @@ static void add_items(kas_store *store, unsigned *state)
     bool added;
     OK(kas_store_add(store, &one, &added));
     if (next_random(state, 4) == 0)
-        OK(kas_store_add_finals(store, finals, 2));
+        OK(kas_store_add_finals(store, "d", finals, 2, &added));
 }
 
 static void same_as_list(void **state)
@@ -151,7 +151,10 @@ static void same_as_list(void **state)
     (void)state;
     kas_store *store = open_store();
     reader r = {.store = open_store()};
+    const kas_study study = {.options = "{}", .options_digest = "d"};
     unsigned random = 1, moved = 0;
+    bool created;
+    OK(kas_store_begin_study(store, &study, &created));
     refresh(&r); /* of an empty study */
     assert_int_equal(r.count, 0);
     for (int turn = 0; turn < 50; turn++) {

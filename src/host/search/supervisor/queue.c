@@ -68,8 +68,22 @@ static bool want_more(const kas_supervisor *s, int64_t trained)
     if (!s->leads || s->exhausted || find(s, KAS_WORK_FINAL))
         return false;
     if (o->candidates > 0)
-        return trained < o->candidates;
+        return trained < s->wanted;
     return s->busy_before + kas_monotonic() - s->began < o->time_limit;
+}
+
+/* Looks up how many candidates the study has to get: another command may have given it more. */
+static kas_status look_up_wanted(kas_supervisor *s)
+{
+    kas_study study;
+    kas_search_options options;
+    KAS_TRY(kas_store_get_study(s->store, &study));
+    const kas_status status = kas_search_options_read(s->options->study, study.options, &options);
+    if (status == KAS_OK && options.candidates > s->wanted)
+        s->wanted = options.candidates;
+    memcpy(s->options_digest, study.options_digest, sizeof s->options_digest);
+    kas_study_clear(&study);
+    return status;
 }
 
 static kas_status draw(kas_supervisor *s, kas_work *out, bool *ready)
@@ -171,6 +185,8 @@ static kas_status add_candidate(kas_supervisor *s, bool *added)
     const int64_t have = stored_candidates(s);
     bool ready = true;
     *added = false;
+    if (!want_more(s, trained_candidates(s)))
+        KAS_TRY(look_up_wanted(s));
     if (!want_more(s, trained_candidates(s)))
         return KAS_OK;
     do /* a new process walks through the candidates that the store has */
@@ -277,6 +293,21 @@ bool kas_queue_complete(const kas_supervisor *s)
     return find(s, KAS_WORK_FINAL) && find(s, KAS_WORK_FINAL_BASELINE) && all_ended(s);
 }
 
+static kas_status grows(void *context, const kas_study *present, kas_study_change *out)
+{
+    (void)context, (void)present;
+    out->grows = true;
+    return KAS_OK;
+}
+
+kas_status kas_queue_reopen(kas_supervisor *s)
+{
+    if (!kas_queue_complete(s) || s->wanted == 0 || trained_candidates(s) >= s->wanted)
+        return KAS_OK;
+    KAS_TRY(kas_store_revise(s->store, grows, NULL));
+    return kas_supervisor_refresh(s);
+}
+
 /* Makes the final training of a finalist; a later one of the unmodified network. The texts are the
  * candidate's. */
 static kas_work final_of(const kas_ending *end, int finalist, int seed)
@@ -295,8 +326,9 @@ static kas_work final_of(const kas_ending *end, int finalist, int seed)
 /* Names the answer, and adds the final trainings of all finalists and of the unmodified network by
  * every seed. The answer is in the store before any of them sees the test set. Where a study that
  * grew has another answer now, best/ loses the kernel of the earlier one before it can get weights of
- * this one: a process that is killed in between comes by here again. */
-static kas_status add_finals(kas_supervisor *s, const kas_ending *end)
+ * this one: a process that is killed in between comes by here again. *added is false when the study was
+ * given more candidates meanwhile. */
+static kas_status add_finals(kas_supervisor *s, const kas_ending *end, bool *added)
 {
     const int seeds = s->options->search->seeds, count = (end->finalists + 1) * seeds;
     KAS_TRY(kas_publish_withdraw(s->options->study, end->answer->name));
@@ -305,7 +337,7 @@ static kas_status add_finals(kas_supervisor *s, const kas_ending *end)
         return kas_fail(KAS_NO_MEMORY, "final trainings: out of memory");
     for (int i = 0; i < count; i++)
         list[i] = final_of(end, i / seeds, i % seeds);
-    const kas_status status = kas_store_add_finals(s->store, list, count);
+    const kas_status status = kas_store_add_finals(s->store, s->options_digest, list, count, added);
     free(list);
     return status == KAS_OK ? kas_supervisor_refresh(s) : status;
 }
@@ -346,8 +378,7 @@ static kas_status before_finals(kas_supervisor *s, kas_work *out, bool *found, b
     KAS_TRY(add_turns(s, &end, &missing));
     if (missing)
         return claim(s, KAS_WORK_TURNS, -1, out, found);
-    *ready = true;
-    return add_finals(s, &end);
+    return add_finals(s, &end, ready);
 }
 
 static kas_status next_final(kas_supervisor *s, bool finals, kas_work *out, bool *found, bool *done)
@@ -395,8 +426,8 @@ kas_status kas_queue_stock(kas_supervisor *s)
  * propose them. */
 static bool has_enough(const kas_supervisor *s)
 {
-    const int64_t trained = trained_candidates(s), wanted = s->options->search->candidates;
-    return s->leads ? !want_more(s, trained) : wanted > 0 && trained >= wanted;
+    const int64_t trained = trained_candidates(s);
+    return s->leads ? !want_more(s, trained) : s->wanted > 0 && trained >= s->wanted;
 }
 
 bool kas_queue_without_answer(const kas_supervisor *s)

@@ -117,7 +117,7 @@ void kas_supervisor_emit(kas_supervisor *s, kas_event_kind kind, const kas_work 
     kas_event event = {.kind = kind,
                        .work = work,
                        .text = text,
-                       .total = s->options->search->candidates,
+                       .total = (int)s->wanted,
                        .phase = "",
                        .elapsed = kas_monotonic() - s->began};
     count_items(s, &event);
@@ -479,7 +479,8 @@ static kas_status begin(kas_supervisor *s)
         return KAS_OK;
     KAS_TRY(kas_store_set_ended(s->store, false));
     KAS_TRY(kas_store_clear_faults(s->store));
-    return requeue_failed(s);
+    KAS_TRY(requeue_failed(s));
+    return kas_queue_reopen(s);
 }
 
 static kas_status with_signals(kas_supervisor *s)
@@ -560,7 +561,7 @@ kas_status kas_supervise(kas_store *store, const kas_supervisor_options *asked)
     own.pack = asked->pack < 1                  ? 1
                : asked->pack > KAS_WORKER_SLOTS ? KAS_WORKER_SLOTS
                                                 : asked->pack;
-    kas_supervisor s = {.options = options, .store = store};
+    kas_supervisor s = {.options = options, .store = store, .wanted = asked->search->candidates};
     kas_status status = KAS_OK;
     s.worker = calloc((size_t)options->workers, sizeof *s.worker);
     s.item = calloc((size_t)options->workers * (size_t)own.pack, sizeof *s.item);

@@ -110,6 +110,9 @@ typedef struct kas_supervisor {
     kas_store_mark mark;
     kas_curve *curve; /* [curves] of finished candidates, as kas_verdict_prune looked last */
     int curves;
+    int64_t wanted; /* candidates that reach training, 0 = until the time limit; and the
+                                digest of the study's options when it was looked up */
+    char options_digest[65];
     int sampled;             /* candidates taken from the strategy in this process */
     bool exhausted;          /* the strategy has no more candidates */
     bool dry;                /* the store had no item when it was asked last */
@@ -146,6 +149,9 @@ bool kas_queue_complete(const kas_supervisor *s);
 /* Returns whether all candidates have ended and none of them is an answer (--finalists 0 asks for
  * none), so that nothing follows. */
 bool kas_queue_without_answer(const kas_supervisor *s);
+/* Lets a complete study go on that has fewer candidates than it has to get, as when it grows: a
+ * supervisor that did not know of the others may have ended it. */
+kas_status kas_queue_reopen(kas_supervisor *s);
 /* Of the supervisor that proposes, on a server: keeps a few candidates in the queue, for others. */
 kas_status kas_queue_stock(kas_supervisor *s);
 /* Claims the next item. It sets *found and fills *out; or it sets *done when there will never be
