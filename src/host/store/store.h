@@ -419,7 +419,8 @@ typedef struct kas_store_mover {
     void *context;
 } kas_store_mover;
 /* Moves a study. Nobody can work on it meanwhile, or in the old store afterwards. Fails with
- * KAS_STORE when a supervisor has an item. */
+ * KAS_STORE when another process has the file open, or on a server a supervisor proposes or has an
+ * item. */
 kas_status kas_store_move(kas_store *from, const kas_store_mover *mover);
 
 #endif

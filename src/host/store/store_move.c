@@ -92,15 +92,43 @@ static kas_status copy_all(kas_store *from, kas_store *to)
                       : KAS_OK;
 }
 
+static kas_status busy(const kas_store *store)
+{
+    return kas_fail(KAS_STORE,
+                    "%s: another process has the study open: a supervisor, which Ctrl-C stops, or "
+                    "a command that reads it",
+                    store->path);
+}
+
+/* Has the store for itself. A supervisor may have no item at the moment and claim one later, in a
+ * store from which the study is gone. So nobody else may have the file open: then it can do without
+ * its write-ahead log, and is whole when it gets another name. On a server nobody else may propose. */
+static kas_status seize(kas_store *store)
+{
+    bool leads;
+    if (store->server) {
+        KAS_TRY(kas_store_lead(store, &leads));
+        return leads ? KAS_OK : busy(store);
+    }
+    const kas_status status = kas_sql_run(store, NULL, "PRAGMA journal_mode = DELETE", "");
+    const bool locked = status != KAS_OK && (sqlite3_errcode(store->db) & 0xff) == SQLITE_BUSY;
+    return locked ? busy(store) : status;
+}
+
+/* Fails when somebody has opened the store since it was seized, or has an item; on a server nobody
+ * can claim one any more. */
 static kas_status check_idle(kas_store *store)
 {
-    bool busy;
+    bool taken = false, claimed;
+    if (store->server)
+        KAS_TRY(kas_sql_run(store, NULL, "LOCK TABLE work IN EXCLUSIVE MODE", ""));
+    else
+        KAS_TRY(kas_sql_has_row(
+            store, "SELECT 1 FROM pragma_journal_mode WHERE journal_mode = 'wal'", &taken));
     KAS_TRY(kas_store_void_leases(store));
     KAS_TRY(kas_sql_has_row(
-        store, "SELECT 1 FROM work WHERE state = 'running' AND lease_until > kas_now()", &busy));
-    return busy ? kas_fail(KAS_STORE, "%s: a supervisor works on the study; stop it first (Ctrl-C)",
-                           store->path)
-                : KAS_OK;
+        store, "SELECT 1 FROM work WHERE state = 'running' AND lease_until > kas_now()", &claimed));
+    return taken || claimed ? busy(store) : KAS_OK;
 }
 
 /* Leaves nothing that a supervisor could go on with. */
@@ -131,6 +159,7 @@ kas_status kas_store_move(kas_store *from, const kas_store_mover *mover)
 {
     kas_status status;
     kas_sql_durable(from, true);
+    KAS_TRY(seize(from));
     KAS_SQL_TRANSACTION(from, status, move(from, mover));
     return status;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "host/core/file/files.h"
@@ -356,12 +357,28 @@ static void assert_exchanges(kas_store *store)
     kas_work_list_free(list, count);
 }
 
+/* Of a study that a supervisor has open, though it has no item at the moment. */
+static void assert_no_move(kas_store *store, kas_store *other,
+                           kas_status open(void *, kas_store **))
+{
+    bool leads;
+    OK(kas_store_lead(other, &leads));
+    assert_true(leads);
+    assert_int_equal(kas_store_move(store, &(kas_store_mover){.open = open, .change = keep}),
+                     KAS_STORE);
+    assert_non_null(strstr(kas_error(), "another process has the study open"));
+    OK(kas_store_add_busy(other, 1)); /* it goes on */
+    kas_store_close(other);
+    for (leads = false; !leads; nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL))
+        OK(kas_store_lead(store, &leads)); /* a server takes a moment to see that it is gone */
+}
+
 /* What a study knows of the exchange between ranks goes with it, from a server into a file and
  * back. */
 static void moves(void **state)
 {
     (void)state;
-    kas_store *store = open_store();
+    kas_store *store = open_store(), *other;
     kas_work work;
     bool found, held;
     add(store, 2);
@@ -372,11 +389,14 @@ static void moves(void **state)
     assert_true(held);
     OK(kas_store_release(store, work.id, work.lease, false, &held));
     kas_work_clear(&work);
+    assert_no_move(store, open_store(), open_file);
     OK(kas_store_move(store, &(kas_store_mover){.open = open_file, .change = keep}));
     kas_store_close(store);
     OK(open_file(NULL, &store));
     assert_exchanges(store);
+    OK(open_file(NULL, &other));
     next_study();
+    assert_no_move(store, other, open_other);
     OK(kas_store_move(store, &(kas_store_mover){.open = open_other, .change = keep}));
     kas_store_close(store);
     store = open_store();
