@@ -66,6 +66,9 @@ expect 2 'found "none"' "${pte[@]}" --legality none
 expect 2 '--no-training needs --space nas-pte' "$kas" search --dataset "$dir/s.h5" --no-training
 expect 2 'need --no-training' "$kas" search --dataset "$dir/s.h5" --configurations 5
 expect 2 'a search without training needs a folder of its own' "$kas" search --dataset "$dir/s.h5" --net resnet20 --space nas-pte --no-training --study "$dir/study"
+mkdir -p "$dir/mine/best" && echo weights >"$dir/mine/best/mine"
+expect 2 'there is a best/ in it that no earlier search' "$kas" search --dataset "$dir/s.h5" --net resnet20 --space nas-pte --no-training --study "$dir/mine" --configurations 2 --legality fisher:1 --latency 0
+[ -e "$dir/mine/best/mine" ] || fail "a search deleted a folder of somebody else"
 expect 2 '--dataset is needed' "$kas" search --space nas-pte --no-training
 # What has no effect there is refused: options of the search, of the recipe (by letter, shortened), of workers and of the end.
 for option in '--strategy random' '--epochs 3' '-e3' '--recip search' '--candidates 4' '--prefilter naswot:4' '--workers 2' '--retrain' '--dry-run' '--keep-slower'; do

@@ -1,8 +1,10 @@
 #include "host/cli/untrained/untrained.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "host/core/file/files.h"
 #include "host/core/log.h"
@@ -194,6 +196,20 @@ static kas_status path_of(const session *s, const char *relative, char out[KAS_S
     return kas_study_path(s->study, relative, out);
 }
 
+/* Fails where the folder `name` in that of the search has something in it, which would be deleted;
+ * an empty one is. */
+static kas_status check_empty(const session *s, const char *name)
+{
+    char path[KAS_STUDY_PATH];
+    KAS_TRY(path_of(s, name, path));
+    return rmdir(path) == 0 || errno == ENOENT
+               ? KAS_OK
+               : kas_fail(KAS_USAGE,
+                          "--study %s: there is a %s/ in it that no earlier search without "
+                          "training has written; choose another folder",
+                          s->study, name);
+}
+
 /* Another folder would be found only after the search. */
 static kas_status check_folder(const session *s)
 {
@@ -205,6 +221,10 @@ static kas_status check_folder(const session *s)
                         s->study);
     KAS_TRY(kas_mkdirs(s->study));
     KAS_TRY(path_of(s, KAS_STUDY_UNTRAINED, path));
+    if (!kas_file_exists(path)) {
+        KAS_TRY(check_empty(s, "best"));
+        KAS_TRY(check_empty(s, "legal"));
+    }
     return kas_file_check_writable(path);
 }
 
@@ -236,6 +256,9 @@ static kas_status write_folder(const session *s, const kas_buf *lines)
                  s->study);
         return KAS_OK;
     }
+    /* First, because it says whose the two folders are: the same command goes on after a kill. */
+    KAS_TRY(path_of(s, KAS_STUDY_UNTRAINED, path));
+    KAS_TRY(kas_file_write_atomic(path, lines->data, lines->size));
     KAS_TRY(clear_folder(s, "best"));
     KAS_TRY(clear_folder(s, "legal"));
     for (int i = 0; i < u->states[KAS_CONFIGURATION_LEGAL]; i++) {
@@ -244,8 +267,7 @@ static kas_status write_folder(const session *s, const kas_buf *lines)
             KAS_TRY(write_kernel(s, "best", "kernel", c));
         KAS_TRY(write_kernel(s, "legal", c->name, c));
     }
-    KAS_TRY(path_of(s, KAS_STUDY_UNTRAINED, path));
-    return kas_file_write_atomic(path, lines->data, lines->size);
+    return KAS_OK;
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */
