@@ -292,7 +292,11 @@ static kas_status make(source *s, const kas_work *items, int count, kas_work *ou
     kas_replacement_free(&p.replacement);
     KAS_TRY(status);
     s->slow = rejected ? s->slow + 1 : 0;
-    return *ready ? KAS_OK : kas_buckets_add(&s->buckets, out, score, old != NULL);
+    if (*ready)
+        return KAS_OK;
+    status = kas_buckets_add(&s->buckets, out, score, old != NULL);
+    *out = (kas_work){0}; /* its bucket owns the texts */
+    return status;
 }
 
 /* ---- generations ----------------------------------------------------------------------------- */

@@ -139,12 +139,51 @@ static void kernels_that_lose_layers_stay_among_ancestors(void **state)
     forget(&s);
 }
 
+static kas_status keep_two(void *context, kas_replacement *candidate, char name[KAS_NAME_SIZE])
+{
+    (void)candidate, (void)name;
+    return ++*(int *)context <= 2 ? KAS_OK : kas_fail(KAS_ILLEGAL, "nothing is left");
+}
+
+static kas_status same_score(void *context, const kas_replacement *replacement,
+                             double score[KAS_BUCKET_SCORES])
+{
+    (void)context, (void)replacement;
+    score[0] = 1;
+    return KAS_OK;
+}
+
+/* The list ends while candidates wait for others to be compared with (--prefilter): these are the
+ * strategy's alone. */
+static void the_list_ends_while_some_wait(void **state)
+{
+    (void)state;
+    kas_search_options o = keeping();
+    o.strategy = KAS_STRATEGY_RANDOM;
+    o.known = false;
+    int calls = 0;
+    const kas_forecast forecast = {.judge = no_forecast,
+                                   .context = &calls,
+                                   .keep = keep_two,
+                                   .score = same_score,
+                                   .proposals = 32,
+                                   .scores = 1};
+    kas_strategy strategy;
+    kas_work work = {.kind = KAS_WORK_CANDIDATE};
+    bool ready;
+    OK(kas_strategy_open(&o, target, targets, "", &forecast, &strategy));
+    assert_int_equal(strategy.next(strategy.context, NULL, 0, &work, &ready), KAS_NOTHING_VALID);
+    assert_null(work.kernel);
+    kas_strategy_close(&strategy);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(layers_are_kept),
         TEST(kernels_that_lose_layers_stay_among_ancestors),
+        TEST(the_list_ends_while_some_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
