@@ -198,7 +198,9 @@ static kas_status put_answer(const kas_search_options *options, const kas_work *
     kas_buf_printf(out, "answer: kernel %s", answer ? answer->name : "");
     if (answer && *answer->origin)
         kas_buf_printf(out, " (%s)", answer->origin);
-    if (end.within)
+    if (answer && end.answer && answer->index != end.answer->index)
+        kas_buf_puts(out, "\n"); /* an earlier version chose it by other rules */
+    else if (end.within)
         kas_buf_printf(out,
                        ", the fastest that loses less than %g %s against the unmodified network, "
                        "the standard error included, on both halves of the validation images\n",

@@ -120,6 +120,7 @@ typedef struct contest {
     const kas_search_options *options;
     const kas_work *work, *baseline;
     int count;
+    kas_ending confirmed; /* its finalists: the fastest whose loss both halves allow */
 } contest;
 
 /* What the best candidate has least of; NaN: the candidate does not qualify. */
@@ -129,6 +130,14 @@ static bool takes_part(const kas_work *w)
 {
     return w->kind == KAS_WORK_CANDIDATE && w->state == KAS_WORK_FINISHED &&
            isfinite(w->measured.accuracy);
+}
+
+static bool is_finalist(const kas_ending *end, const kas_work *w)
+{
+    for (int i = 0; i < end->finalists; i++)
+        if (end->finalist[i] == w)
+            return true;
+    return false;
 }
 
 const kas_work *kas_objective_turns(const kas_work *work, int count, int64_t index)
@@ -158,15 +167,9 @@ static double ratio_of(const contest *c, const kas_work *w)
     return kas_objective_ratio(c->options, c->work, c->count, w);
 }
 
-static bool within(const contest *c, const kas_work *w)
+static bool loss_is_allowed(const contest *c, const kas_work *w, int part)
 {
-    if (!c->baseline || !(ratio_of(c, w) < 1))
-        return false;
-    for (int part = KAS_SELECTING; part <= (c->options->halves ? KAS_CONFIRMING : KAS_SELECTING);
-         part++)
-        if (!(loss_of(w, c->baseline, part) < c->options->max_loss))
-            return false;
-    return true;
+    return c->baseline && loss_of(w, c->baseline, part) < c->options->max_loss;
 }
 
 /* Where candidates come in generations, those that are measured too slow are trained all the same:
@@ -182,9 +185,16 @@ static double error_rate(const contest *c, const kas_work *w)
     return too_slow(c, w) ? NAN : 1 - w->measured.accuracy;
 }
 
-static double latency_within(const contest *c, const kas_work *w)
+/* The ratio of a kernel that is within the loss as far as the selecting half tells. */
+static double latency_selected(const contest *c, const kas_work *w)
 {
-    return within(c, w) && !too_slow(c, w) ? ratio_of(c, w) : NAN;
+    const double ratio = ratio_of(c, w);
+    return ratio < 1 && !too_slow(c, w) && loss_is_allowed(c, w, KAS_SELECTING) ? ratio : NAN;
+}
+
+static double latency_confirmed(const contest *c, const kas_work *w)
+{
+    return is_finalist(&c->confirmed, w) ? ratio_of(c, w) : NAN;
 }
 
 /* Returns the latency that a kernel has too much, in that of the unmodified network. */
@@ -226,14 +236,6 @@ int kas_objective_compare(const kas_work *a, const kas_work *b)
     return (a->index > b->index) - (a->index < b->index);
 }
 
-static bool is_finalist(const kas_ending *end, const kas_work *w)
-{
-    for (int i = 0; i < end->finalists; i++)
-        if (end->finalist[i] == w)
-            return true;
-    return false;
-}
-
 /* Returns the best candidate that is no finalist yet; NULL: none qualifies. */
 static const kas_work *pick(const contest *c, const kas_ending *end, key_fn *key)
 {
@@ -253,16 +255,32 @@ static const kas_work *pick(const contest *c, const kas_ending *end, key_fn *key
     return best;
 }
 
+/* Asks the confirming half about the fastest candidates that the selecting half allows. It is asked
+ * about few, or it would select among many too, and its figures would be too good like those of the
+ * other half. */
+static void confirm(contest *c)
+{
+    const int finalists = c->options->finalists;
+    const int most = finalists > KAS_CONFIRMED_LEAST ? finalists : KAS_CONFIRMED_LEAST;
+    kas_ending asked = {.finalists = 0};
+    for (const kas_work *w; asked.finalists < most && asked.finalists < KAS_FINALISTS_MOST &&
+                            (w = pick(c, &asked, latency_selected));) {
+        asked.finalist[asked.finalists++] = w;
+        if (!c->options->halves || loss_is_allowed(c, w, KAS_CONFIRMING))
+            c->confirmed.finalist[c->confirmed.finalists++] = w;
+    }
+}
+
 /* Adds finalists by turns until there are enough or none is left. */
 static void choose_finalists(const contest *c, kas_ending *end)
 {
     const kas_search_options *o = c->options;
     const bool by_latency = o->objective != KAS_OBJECTIVE_ACCURACY;
     const int wanted = o->finalists < KAS_FINALISTS_MOST ? o->finalists : KAS_FINALISTS_MOST;
-    key_fn *const turn[2] = {by_latency ? latency_within : error_rate, error_rate};
+    key_fn *const turn[2] = {by_latency ? latency_confirmed : error_rate, error_rate};
     if (!wanted)
         return;
-    const kas_work *fastest = by_latency ? pick(c, end, latency_within) : NULL;
+    const kas_work *fastest = by_latency ? pick(c, end, latency_confirmed) : NULL;
     end->within = fastest != NULL;
     end->answer = fastest;
     if (o->objective == KAS_OBJECTIVE_LATENCY && !fastest)
@@ -285,9 +303,12 @@ static double confirmed_accuracy(const contest *c, const kas_work *w)
 kas_ending kas_ending_of(const kas_search_options *options, const kas_work *work, int count)
 {
     const kas_work *baseline = kas_work_find(work, count, KAS_WORK_BASELINE);
-    const contest c = {options, work,
-                       baseline && baseline->state == KAS_WORK_FINISHED ? baseline : NULL, count};
+    contest c = {.options = options,
+                 .work = work,
+                 .baseline = baseline && baseline->state == KAS_WORK_FINISHED ? baseline : NULL,
+                 .count = count};
     kas_ending end = {.finalists = 0};
+    confirm(&c);
     end.nearest = pick(&c, &end, excess_of_one);
     if (!end.nearest)
         end.nearest = pick(&c, &end, excess);

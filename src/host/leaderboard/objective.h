@@ -35,8 +35,9 @@ kas_point kas_objective_point(const kas_work *work, const kas_work *baseline, do
  *
  * A kernel is within the loss when it was measured faster than the unmodified network and loses
  * less than max_loss on each half of the validation images, where the paired difference and one
- * standard error together count as lost. Finalists are chosen by the half that selects, the answer
- * among them with the half that confirms:
+ * standard error together count as lost. The half that selects chooses; the half that confirms is
+ * asked only about the KAS_CONFIRMED_LEAST fastest that are within the loss on the first one, or about
+ * as many as there are finalists, if these are more:
  *
  *     accuracy   finalists: the most accurate; the answer: the most accurate of them on the
  *                confirming half
@@ -57,6 +58,7 @@ kas_point kas_objective_point(const kas_work *work, const kas_work *baseline, do
  * the one of the search, whose latencies were measured at different moments. So it can turn out not
  * to be the fastest, or not faster than the unmodified network; the next one is a finalist then.
  * The answer is final when all finalists were timed. */
+enum { KAS_CONFIRMED_LEAST = 4 };
 typedef struct kas_ending {
     const kas_work *finalist[KAS_FINALISTS_MOST];
     int finalists;

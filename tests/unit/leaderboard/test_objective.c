@@ -211,6 +211,28 @@ static void finalists_and_answer(void **state)
     forget(work, 7);
 }
 
+/* The confirming half is asked about the four fastest that the selecting half allows, or about as
+ * many as there are finalists: the fifth may be confirmed by chance like any other. */
+static void few_are_confirmed(void **state)
+{
+    (void)state;
+    kas_work work[7] = {item(KAS_WORK_BASELINE, 0, 60, 60, 1.0)};
+    for (int i = 0; i < 6; i++)
+        work[i + 1] = item(KAS_WORK_CANDIDATE, i, 60, i < 4 ? 50 : 60, 0.4 + 0.1 * i);
+    kas_search_options o = looking_for(KAS_OBJECTIVE_LATENCY, 1, 1);
+    kas_ending end = kas_ending_of(&o, work, 7);
+    assert_finalists(&end, NULL, 0, -1);
+    o.finalists = 5;
+    end = kas_ending_of(&o, work, 7);
+    assert_int_equal(end.answer->index, 4);
+    o.objective = KAS_OBJECTIVE_FRONTIER;
+    o.finalists = 1;
+    assert_false(kas_ending_of(&o, work, 7).within);
+    o.halves = false;
+    assert_int_equal(kas_ending_of(&o, work, 7).answer->index, 0);
+    forget(work, 7);
+}
+
 static void without_a_kernel_within_the_loss(void **state)
 {
     (void)state;
@@ -514,6 +536,7 @@ int main(void)
         cmocka_unit_test(orders),
         cmocka_unit_test(the_unmodified_network_is_a_point),
         cmocka_unit_test(finalists_and_answer),
+        cmocka_unit_test(few_are_confirmed),
         cmocka_unit_test(without_a_kernel_within_the_loss),
         cmocka_unit_test(the_nearest),
         cmocka_unit_test(ended_without_an_answer),
