@@ -9,6 +9,7 @@
  *     verdict.c       decides whether a candidate goes on
  *     deadline.c      begins no item that would not be saved before --until
  *     ending.c        says how a study ended
+ *     event.c         tells the caller what happens
  *     keep_weights.c  deletes weights that need not be kept */
 #ifndef KAS_SEARCH_SUPERVISOR_SUPERVISOR_STATE_H
 #define KAS_SEARCH_SUPERVISOR_SUPERVISOR_STATE_H
@@ -132,8 +133,6 @@ typedef struct kas_supervisor {
 kas_status kas_supervisor_refresh(kas_supervisor *s);
 /* Sets `leads`, and tells the user when that changes. */
 kas_status kas_supervisor_lead(kas_supervisor *s);
-void kas_supervisor_emit(kas_supervisor *s, kas_event_kind kind, const kas_work *work,
-                         const char *text);
 double kas_supervisor_lease(const kas_supervisor *s);
 /* Returns the seconds for which this process has been able to listen to workers so far. Silence is
  * measured in this time: while a supervisor is stopped (Ctrl-Z, a batch system, a paused virtual
@@ -141,6 +140,10 @@ double kas_supervisor_lease(const kas_supervisor *s);
 double kas_supervisor_listened(kas_supervisor *s);
 /* Returns whether nothing was heard since `last_heard` for longer than hang_seconds. */
 bool kas_supervisor_silent(const kas_supervisor *s, double last_heard);
+
+/* Tells the caller of kas_supervise what happens (event.c). */
+void kas_supervisor_emit(kas_supervisor *s, kas_event_kind kind, const kas_work *work,
+                         const char *text);
 
 /* ---- queue.c --------------------------------------------------------------------------------- */
 /* Returns whether all items, the final trainings included, have ended: such a study needs
