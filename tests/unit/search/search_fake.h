@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "host/core/clock.h"
 #include "host/core/file/files.h"
 #include "host/score/correct.h"
 #include "host/search/worker/worker.h"
@@ -75,6 +76,18 @@ static void stop_before(kas_slot *slot, const char *what, const char *when)
     kill(getppid(), SIGTERM);
     while (kas_slot_progress(slot, "waiting", 0, 1, 1) != KAS_STOP)
         nap(0.01);
+}
+
+/* "chatty" sends lines as fast as it can, until it shall stop or for some seconds. */
+static void chat(kas_slot *slot, const char *what)
+{
+    const double end = kas_monotonic() + 4;
+    for (int i = 0; strstr(what, "chatty") && kas_monotonic() < end; i++) {
+        if (kas_slot_progress(slot, i % 2 ? "talking" : "chatting", 0, 1, 1) != KAS_STOP)
+            continue;
+        note("heard\n");
+        return;
+    }
 }
 
 static kas_status fake_open(const kas_search_options *options, const char *dataset,
@@ -283,6 +296,7 @@ static kas_status fake_train(kas_slot *slot, const kas_task *task, kas_outcome *
     if (strstr(what, "tuned"))
         measure_alone(slot, true);
     await(slot, what);
+    chat(slot, what);
     fake_key((int)task->kind, task->index, task->seed, key);
     const int until = task->until ? task->until : EPOCHS;
     out->state = KAS_WORK_FINISHED;

@@ -142,6 +142,22 @@ static void stopped_at_the_last_item(void **state)
     assert_stopped_last(&search, "50 50", KAS_PREEMPTED);
 }
 
+/* Workers that send lines all the time keep no signal away. */
+static void stopped_while_workers_talk(void **state)
+{
+    (void)state;
+    const kas_search_options search = search_for(KAS_OBJECTIVE_ACCURACY, 6, 1, 1);
+    int status;
+    const pid_t pid = start(
+        (plan){.what = {"chatty", "chatty", "chatty", "chatty", "chatty", "chatty"}}, &search, 6);
+    wait_for_lines("begin 1", 6);
+    nap(0.2);
+    kill(pid, SIGTERM);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(WEXITSTATUS(status), KAS_PREEMPTED);
+    assert_int_equal(times_noted("heard"), 6);
+}
+
 /* The answer changes to another finalist and back: what is trained stays, but the weights in best/
  * are the answer's. */
 static void an_answer_that_comes_back(void **state)
@@ -380,6 +396,7 @@ int main(int argc, char **argv)
         TEST(not_in_turns),
         TEST(killed_during_the_end),
         TEST(stopped_at_the_last_item),
+        TEST(stopped_while_workers_talk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -161,6 +161,14 @@ static void watch_pipes(const kas_process *process, const kas_channel *channel,
     poll[1] = (struct pollfd){unsent ? channel->out : -1, POLLOUT, 0};
 }
 
+/* Lets signals in that came while lines were there: ppoll does so only when it waits. */
+static void take_signals(const sigset_t *mask)
+{
+    sigset_t blocked;
+    sigprocmask(SIG_SETMASK, mask, &blocked);
+    sigprocmask(SIG_SETMASK, &blocked, NULL);
+}
+
 static kas_status wait_for_lines(kas_supervisor *s, const sigset_t *mask, int timeout_ms)
 {
     int workers = s->options->workers;
@@ -175,6 +183,7 @@ static kas_status wait_for_lines(kas_supervisor *s, const sigset_t *mask, int ti
     const nfds_t pipes = 2 * (nfds_t)workers + (asking ? 4 : 2);
     s->poll[pipes] = (struct pollfd){kas_store_descriptor(s->store), POLLIN, 0};
     int ready = ppoll(s->poll, pipes + 1, &timeout, mask);
+    take_signals(mask);
     (void)kas_supervisor_listened(s);
     if (ready < 0)
         return errno == EINTR ? KAS_OK : kas_fail(KAS_FAILURE, "ppoll: %s", kas_strerror(errno));
@@ -434,7 +443,7 @@ static kas_status with_signals(kas_supervisor *s)
         if (i < STOPS)
             sigaddset(&block, number[i]);
     }
-    /* Signals are delivered only inside ppoll, so that none is missed between a check and
+    /* Signals are delivered only in wait_for_lines, so that none is missed between a check and
      * the wait. */
     sigprocmask(SIG_BLOCK, &block, &before);
     kas_status status = loop(s, &before);
