@@ -81,7 +81,8 @@ static int ended_before(const kas_work *items, int count, int limit, double *sum
 }
 
 /* Gives the candidates of the plan. In generations the number of FLOPs is a function of all earlier
- * results. A candidate whose text has "predicted" is discarded by prediction. */
+ * results. A candidate whose text has "predicted" is discarded by prediction, which takes a while where
+ * it is "at length". */
 static kas_status next_candidate(void *context, const kas_work *items, int count, kas_work *out,
                                  bool *ready)
 {
@@ -94,6 +95,7 @@ static kas_status next_candidate(void *context, const kas_work *items, int count
     if (p->limit && p->next >= p->limit)
         return kas_fail(KAS_NOTHING_VALID, "exhausted");
     const char *what = p->next < MAX_CANDIDATES && p->what[p->next] ? p->what[p->next] : "ok";
+    nap(strstr(what, "at length") ? 0.1 : 0);
     out->attempt = 3 * p->next;
     out->generation = p->generation ? p->next / p->generation : 0;
     out->state = strstr(what, "predicted") ? KAS_WORK_PREDICTED_SLOW : KAS_WORK_QUEUED;

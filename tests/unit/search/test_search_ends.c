@@ -158,6 +158,26 @@ static void stopped_while_workers_talk(void **state)
     assert_int_equal(times_noted("heard"), 6);
 }
 
+/* A signal counts between two candidates that never run. */
+static void stopped_while_candidates_are_drawn(void **state)
+{
+    (void)state;
+    const kas_search_options search = search_for(KAS_OBJECTIVE_ACCURACY, 2, 1, 1);
+    plan p = {.next = 0};
+    int status, count;
+    for (int i = 0; i < MAX_CANDIDATES; i++)
+        p.what[i] = "predicted at length";
+    const pid_t pid = start(p, &search, 1);
+    wait_for_lines("end 0.0", 1);
+    nap(0.3);
+    kill(pid, SIGTERM);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(WEXITSTATUS(status), KAS_PREEMPTED);
+    kas_work *list = items(&count);
+    kas_work_list_free(list, count);
+    assert_in_range(count, 2, 1 + 12);
+}
+
 /* The answer changes to another finalist and back: what is trained stays, but the weights in best/
  * are the answer's. */
 static void an_answer_that_comes_back(void **state)
@@ -397,6 +417,7 @@ int main(int argc, char **argv)
         TEST(killed_during_the_end),
         TEST(stopped_at_the_last_item),
         TEST(stopped_while_workers_talk),
+        TEST(stopped_while_candidates_are_drawn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,7 +111,9 @@ static kas_status take_drawn(kas_supervisor *s, kas_work *out, bool *ready)
 }
 
 /* Takes candidate number `sampled` of the strategy and adds it to the store. If the store has it
- * already, it must be the same. *ready is false when the strategy waits for results. */
+ * already, it must be the same. *ready is false when the strategy waits for results. `drawing` is set
+ * when no worker gets the candidate: hundreds of such ones may come in a row, and each may have to be
+ * scored. */
 static kas_status sample_one(kas_supervisor *s, int64_t have, bool *ready)
 {
     kas_work next;
@@ -136,6 +138,7 @@ static kas_status sample_one(kas_supervisor *s, int64_t have, bool *ready)
                               "go on with the version that began the study",
                               s->options->study, (long long)next.index, s->list[i].name, next.name);
     const bool news = next.index >= have; /* added here, or by another supervisor meanwhile */
+    s->drawing = !news || kas_work_discarded(next.state);
     kas_work_clear(&next);
     if (status == KAS_OK && news)
         status = kas_supervisor_refresh(s);
@@ -189,9 +192,7 @@ static kas_status add_candidate(kas_supervisor *s, bool *added)
         KAS_TRY(look_up_wanted(s));
     if (!want_more(s, trained_candidates(s)))
         return KAS_OK;
-    do /* a new process walks through the candidates that the store has */
-        KAS_TRY(sample_one(s, have, &ready));
-    while (ready && s->sampled <= have && !s->exhausted);
+    KAS_TRY(sample_one(s, have, &ready)); /* a new process walks through those that the store has */
     *added = ready && !s->exhausted;
     return KAS_OK;
 }
@@ -262,7 +263,8 @@ static kas_status propose(kas_supervisor *s, bool *more)
     return KAS_OK;
 }
 
-/* What this supervisor does not take, because of its role, may wait in the queue. */
+/* What this supervisor does not take, because of its role, may wait in the queue. With `drawing` the
+ * loop looks for signals and lines before more are drawn. */
 static kas_status next_candidate(kas_supervisor *s, kas_work *out, bool *found)
 {
     for (bool more = true; more;) {
@@ -270,6 +272,7 @@ static kas_status next_candidate(kas_supervisor *s, kas_work *out, bool *found)
         if (*found)
             return KAS_OK;
         KAS_TRY(propose(s, &more));
+        more = more && !s->drawing;
     }
     return KAS_OK;
 }
@@ -417,7 +420,8 @@ kas_status kas_queue_stock(kas_supervisor *s)
     const kas_work *baseline = find(s, KAS_WORK_BASELINE);
     const bool failed =
         kas_work_ended(baseline->state) && baseline->state != KAS_WORK_FINISHED; /* told later */
-    for (bool more = !failed && !candidates_await(s, baseline) && !find(s, KAS_WORK_FINAL); more;)
+    for (bool more = !failed && !candidates_await(s, baseline) && !find(s, KAS_WORK_FINAL);
+         more && !s->drawing;)
         KAS_TRY(propose(s, &more));
     return KAS_OK;
 }
@@ -473,7 +477,8 @@ kas_status kas_queue_next(kas_supervisor *s, bool finals, kas_work *out, bool *f
         return take_next(s, finals, out, found, done);
     if (!find(s, KAS_WORK_FINAL)) {
         KAS_TRY(next_candidate(s, out, found));
-        if (*found || !ended_before(s, KAS_WORK_FINAL) || kas_asking_busy(s->options->asking))
+        if (*found || s->drawing || !ended_before(s, KAS_WORK_FINAL) ||
+            kas_asking_busy(s->options->asking))
             return KAS_OK;
     }
     return next_final(s, finals, out, found, done);

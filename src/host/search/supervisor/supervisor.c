@@ -269,9 +269,9 @@ static kas_status fill_worker(kas_supervisor *s, kas_worker *worker, bool *found
 static kas_status hand_out(kas_supervisor *s, bool *done)
 {
     /* Where nothing was found the store is not asked again before it has changed. */
-    const bool news = kas_store_changed(s->store);
+    const bool news = kas_store_changed(s->store) || s->drawing;
     bool found = news || !s->dry || s->solos > 0 || kas_asking_busy(s->options->asking);
-    *done = false;
+    *done = s->drawing = false;
     for (int i = 0; i < s->options->workers && !*done; i++) {
         kas_worker *worker = &s->worker[i];
         if (!worker->process.pid && !kas_worker_busy(s, worker)) /* ranks end together */
@@ -332,7 +332,7 @@ static kas_status loop(kas_supervisor *s, const sigset_t *mask)
         if (done)
             return KAS_OK;
         kas_lookahead_serve(s);
-        KAS_TRY(wait_for_lines(s, mask, TICK_MS));
+        KAS_TRY(wait_for_lines(s, mask, s->drawing ? 0 : TICK_MS));
         kill_silent_workers(s);
         kas_ranks_watch(s);
         kas_lookahead_watch(s);

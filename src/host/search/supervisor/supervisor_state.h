@@ -116,6 +116,7 @@ typedef struct kas_supervisor {
     char options_digest[65];
     int sampled;             /* candidates taken from the strategy in this process */
     bool exhausted;          /* the strategy has no more candidates */
+    bool drawing;            /* what it gave last runs nowhere: the loop asks for more at once */
     bool dry;                /* the store had no item when it was asked last */
     bool leads;              /* it proposes, as of the last kas_supervisor_lead */
     bool follows;            /* it has said that another supervisor proposes */
