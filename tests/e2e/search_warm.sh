@@ -49,9 +49,12 @@ results "$dir/d" >"$dir/results"
 "${imitate[@]}" --workers 2 --study "$dir/e" >/dev/null 2>&1 &
 await "weights of imitation" [ -s "$dir/e/checkpoints/0000.ckpt.start" ]
 kill -9 $! && wait $! 2>/dev/null || true
-rm -f "$dir"/e/checkpoints/*.start
+rm -f "$dir"/e/checkpoints/0001*.start # this one imitates again
 expect 0 'best kernel' "$kas" resume "$dir/e" --workers 2
 results "$dir/e" | diff "$dir/results" - || fail "a kill or two workers changed the results"
+missed() { "$kas" best "$1" --json | sed -n 's/.*"kind": "candidate", "index": \([0-9]*\).*"missed": \([^,]*\),.*/\1 \2/p' | sort; }
+missed "$dir/e" | diff <(missed "$dir/d") - || fail "a kill lost what the kernels miss"
+[ "$(missed "$dir/e" | grep -c '\.')" = 2 ] || fail "what the kernels miss is not known"
 expect 2 '--rungs: the last rung is after 3 epochs, and a candidate is trained for 2' "${imitate[@]}" --rungs 3 --study "$dir/f"
 
 # What imitates too little is not trained, and nothing of it is left.

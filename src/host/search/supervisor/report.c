@@ -305,7 +305,9 @@ static kas_status hear_measured(kas_supervisor *s, kas_worker *worker, kas_item 
         return KAS_OK;
     }
     KAS_TRY(kas_supervisor_refresh(s));
-    item->work.measured = measured;
+    for (int i = 0; i < s->count; i++)
+        if (s->list[i].id == item->work.id)
+            item->work.measured = s->list[i].measured; /* with what was known before */
     return answer(s, worker, item, kas_verdict_too_slow(s, &item->work));
 }
 

@@ -112,8 +112,11 @@ void kas_slot_exchange(kas_slot *slot, const char *exchange)
 
 kas_verdict kas_slot_measured(kas_slot *slot, const kas_measured *measured)
 {
-    kas_info("latency %.6f s", measured->latency);
-    if (isfinite(measured->output_std_min))
+    const bool again =
+        isfinite(measured->missed); /* told after imitation, with what was told before */
+    if (!again)
+        kas_info("latency %.6f s", measured->latency);
+    if (!again && isfinite(measured->output_std_min))
         kas_info(
             "standard deviation of the output at initialisation: %.4g to %.4g over the targets, "
             "without gains",

@@ -163,6 +163,14 @@ static bool misses_too_much(kas_evaluation *r, const kas_imitate_result *result)
     return true;
 }
 
+/* Has the study know what the kernels miss before their weights are there: whoever goes on with these
+ * does not imitate again. Returns whether it does. */
+static bool tell_missed(const kas_evaluation *r)
+{
+    (void)kas_slot_measured(r->slot, &r->out->measured); /* a stop is heard again */
+    return kas_slot_answered(r->slot);
+}
+
 /* Takes the weights that imitation has made, where its candidate is not screened out: a file at
  * r->start is a verdict too, for a worker that goes on behind this one. */
 static kas_status take_start(const kas_evaluation *r, const char *made, bool go_on)
@@ -200,7 +208,8 @@ static kas_status learn_to_imitate(kas_evaluation *r, bool *go_on)
     }
     *go_on = status == KAS_OK && !misses_too_much(r, &result);
     kas_imitate_result_free(&result);
-    if (status == KAS_INTERRUPTED) {
+    if (status == KAS_INTERRUPTED || (*go_on && !tell_missed(r))) {
+        *go_on = false;
         r->out->state = KAS_WORK_QUEUED;
         return KAS_OK;
     }

@@ -67,7 +67,8 @@ void kas_slot_calibrated(kas_slot *slot, const char *gains);
 /* Tells how the ranks of the item exchange (train.h), which the study keeps. */
 void kas_slot_exchange(kas_slot *slot, const char *exchange);
 /* These two wait for the answer: CONTINUE, PRUNE (too slow, or too far below the best), STOP. PRUNE
- * comes before STOP, so that what becomes of a candidate does not depend on when a search stops. */
+ * comes before STOP, so that what becomes of a candidate does not depend on when a search stops.
+ * Measurements may be told more than once; those that are NaN stay as they are known. */
 kas_verdict kas_slot_measured(kas_slot *slot, const kas_measured *measured);
 kas_verdict kas_slot_epoch(kas_slot *slot, const kas_epoch *epoch);
 /* Returns whether the last question was answered. If not, the supervisor is gone, STOP says nothing
