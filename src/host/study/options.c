@@ -409,6 +409,12 @@ static const char *kept_as_digest(const kas_field *f)
     return strcmp(f->key, "from") == 0 ? "kernels" : strcmp(f->key, "init") == 0 ? "weights" : NULL;
 }
 
+/* Returns words behind an option whose number the workers share: the study has that of each. */
+static const char *shared_out(const kas_field *f)
+{
+    return strcmp(f->key, "threads") == 0 ? ", shared by the workers: threads of each" : "";
+}
+
 /* Adds "--option (the study has x, this command y)" when the two differ. Digests tell a reader
  * nothing. */
 static void compare(const kas_field *f, const void *stored, const void *given, kas_buf *list)
@@ -425,8 +431,8 @@ static void compare(const kas_field *f, const void *stored, const void *given, k
                                      : "the study was begun with other",
                        what);
     else if (differ)
-        kas_buf_printf(list, "%s%s (the study has %s, this command %s)", list->size ? ", " : "",
-                       f->option, kas_buf_text(&a), kas_buf_text(&b));
+        kas_buf_printf(list, "%s%s%s (the study has %s, this command %s)", list->size ? ", " : "",
+                       f->option, shared_out(f), kas_buf_text(&a), kas_buf_text(&b));
     list->failed |= a.failed || b.failed;
     kas_buf_free(&a);
     kas_buf_free(&b);

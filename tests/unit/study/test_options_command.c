@@ -69,6 +69,20 @@ static void what_is_left_out(void **state)
     expect_said(&o, NULL, NULL);
 }
 
+/* A study keeps the threads of each worker, and --threads are those of all. */
+static void other_threads(void **state)
+{
+    (void)state;
+    kas_search_options stored = kas_search_options_default(), given;
+    stored.recipe = kas_recipe_default();
+    stored.threads = 4;
+    given = stored;
+    given.threads = 2;
+    assert_int_equal(kas_search_options_same("s", &stored, &given), KAS_USAGE);
+    assert_non_null(strstr(kas_error(), "--threads, shared by the workers: threads of each (the "
+                                        "study has 4, this command 2)"));
+}
+
 /* What a recipe's file says without an effect is no option, which the command line would refuse;
  * and a study with it is the same as one without. */
 static void recipes_without_effect(void **state)
@@ -124,10 +138,9 @@ static void latencies_of_objectives(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(commands_of_studies),
-        cmocka_unit_test(what_is_left_out),
-        cmocka_unit_test(latencies_of_objectives),
-        cmocka_unit_test(recipes_without_effect),
+        cmocka_unit_test(commands_of_studies),     cmocka_unit_test(what_is_left_out),
+        cmocka_unit_test(latencies_of_objectives), cmocka_unit_test(recipes_without_effect),
+        cmocka_unit_test(other_threads),
     };
     return cmocka_run_group_tests_name("commands of studies", tests, NULL, NULL);
 }
