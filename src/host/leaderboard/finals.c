@@ -205,6 +205,12 @@ static kas_status put_answer(const kas_search_options *options, const kas_work *
                        ", the fastest that loses less than %g %s against the unmodified network, "
                        "the standard error included, on both halves of the validation images\n",
                        options->max_loss, points);
+    else if (options->objective == KAS_OBJECTIVE_FRONTIER && options->latency > 0 &&
+             options->latency < 1)
+        kas_buf_printf(out,
+                       ", the most accurate; none is within --latency %g and loses less than %g "
+                       "%s\n",
+                       options->latency, options->max_loss, points);
     else if (options->objective == KAS_OBJECTIVE_FRONTIER)
         kas_buf_printf(out,
                        ", the most accurate; none is faster than the unmodified network and loses "

@@ -527,6 +527,24 @@ static void the_best_new_kernel(void **state)
     forget(work, 6);
 }
 
+/* A kernel may be faster than the unmodified network, and not fast enough. */
+static void the_answer_under_a_limit_of_the_latency(void **state)
+{
+    (void)state;
+    kas_work work[] = {
+        item(KAS_WORK_BASELINE, 0, 60, 60, 2), item(KAS_WORK_CANDIDATE, 7, 55, 55, 0.6),
+        item(KAS_WORK_CANDIDATE, 8, 60, 60, 1.6), final(KAS_WORK_FINAL, 7, 0, 57, 0.6),
+        final(KAS_WORK_FINAL_BASELINE, 0, 0, 60, 2)};
+    kas_search_options o = looking_for(KAS_OBJECTIVE_FRONTIER, 1, 1);
+    kas_buf text = {0};
+    o.latency = 0.4;
+    OK(kas_finals_text(&o, work, 5, &text));
+    assert_non_null(strstr(kas_buf_text(&text), "the most accurate; none is within --latency 0.4 "
+                                                "and loses less than 1 point\n"));
+    kas_buf_free(&text);
+    forget(work, 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -545,6 +563,7 @@ int main(void)
         cmocka_unit_test(figures_over_seeds),
         cmocka_unit_test(figures_of_one_seed),
         cmocka_unit_test(the_best_new_kernel),
+        cmocka_unit_test(the_answer_under_a_limit_of_the_latency),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
