@@ -12,7 +12,7 @@
 #include "host/core/log.h"
 #include "host/search/worker/worker.h"
 
-enum { TICK_MS = 500, MAX_FAILED_STARTS = 3, SAVE_SECONDS = 60 };
+enum { TICK_MS = 500, MAX_FAILED_STARTS = 3, SAVE_SECONDS = 60, UNKILLABLE = 10 /* s */ };
 static const double LONGEST_TURN = 1; /* seconds; a longer turn counts only this much */
 
 static volatile sig_atomic_t signals_seen, first_signal;
@@ -114,7 +114,7 @@ static kas_status reap_worker(kas_supervisor *s, kas_worker *worker, const char 
     const int busy = kas_worker_busy(s, worker);
     bool was_ready = worker->ready;
     char text[160];
-    int wait_status = kas_process_reap(&worker->process, bad_message ? 0 : 5);
+    int wait_status = kas_process_reap(&worker->process, bad_message || worker->hung ? 0 : 5);
     kas_channel_free(&worker->channel);
     worker->ready = false;
     if (!was_ready && (worker->error[0] || ++worker->failed_starts >= MAX_FAILED_STARTS))
@@ -213,20 +213,25 @@ static const kas_item *silent_item(const kas_supervisor *s, const kas_worker *wo
     return worst;
 }
 
-/* Kills silent workers. All lines that have arrived were read before this. */
-static void kill_silent_workers(kas_supervisor *s)
+/* Kills silent workers. All lines that have arrived were read before this. The pipes of one that
+ * cannot be killed, because it hangs in the kernel, stay open; it is given up. */
+static kas_status kill_silent_workers(kas_supervisor *s)
 {
     for (int i = 0; i < s->options->workers; i++) {
         kas_worker *worker = &s->worker[i];
         const kas_item *silent = silent_item(s, worker);
         const bool starting =
             worker->process.pid && !worker->ready && kas_supervisor_silent(s, worker->last_heard);
-        if (worker->process.pid && !worker->hung && (silent || starting)) {
+        if (worker->process.pid && worker->hung && s->listened > worker->killed + UNKILLABLE)
+            KAS_TRY(reap_worker(s, worker, NULL));
+        else if (worker->process.pid && !worker->hung && (silent || starting)) {
             worker->hung = true;
+            worker->killed = s->listened;
             worker->reporter = silent ? silent->work.id : 0;
             kas_process_kill(&worker->process);
         }
     }
+    return KAS_OK;
 }
 
 static bool any_busy(const kas_supervisor *s)
@@ -333,7 +338,7 @@ static kas_status loop(kas_supervisor *s, const sigset_t *mask)
             return KAS_OK;
         kas_lookahead_serve(s);
         KAS_TRY(wait_for_lines(s, mask, s->drawing ? 0 : TICK_MS));
-        kill_silent_workers(s);
+        KAS_TRY(kill_silent_workers(s));
         kas_ranks_watch(s);
         kas_lookahead_watch(s);
         KAS_TRY(kas_supervisor_watch_proposer(s));

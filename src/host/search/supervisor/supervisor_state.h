@@ -58,6 +58,7 @@ typedef struct kas_worker {
     kas_item *item; /* [pack] */
     bool ready;
     bool hung;         /* was killed because it was silent */
+    double killed;     /* and when, in time of kas_supervisor_listened */
     bool ending;       /* its device is lost and it will end: it gets no more work */
     bool solo;         /* its item must be alone in it */
     int64_t reporter;  /* id of the item that announced the worker's end, or was silent; 0 = none */

@@ -168,10 +168,11 @@ bool kas_process_ended(const kas_process *process)
 
 int kas_process_reap(kas_process *process, double seconds)
 {
-    int status = 0;
+    const double patience = 5; /* seconds after it was killed */
+    int status = SIGKILL;
     kas_process_close_input(process);
     const struct timespec pause = {0, 5000000};
-    for (double waited = 0; process->pid > 0; waited += 0.005) {
+    for (double waited = 0; process->pid > 0 && waited < seconds + patience; waited += 0.005) {
         pid_t got = waitpid(process->pid, &status, WNOHANG);
         if (got == process->pid || (got < 0 && errno != EINTR))
             break;

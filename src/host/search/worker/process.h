@@ -35,7 +35,8 @@ void kas_process_close_input(kas_process *process);
 void kas_process_kill(kas_process *process);        /* SIGKILL to its group */
 bool kas_process_ended(const kas_process *process); /* it waits to be reaped */
 /* Waits up to `seconds` for the process to end, then kills it, and closes the descriptors. Returns
- * the status of waitpid. */
+ * the status of waitpid. A process that does not even then end, because a driver or a disk holds it in
+ * the kernel, is left behind after some seconds, like one that was killed: it does nothing more. */
 int kas_process_reap(kas_process *process, double seconds);
 
 #endif
