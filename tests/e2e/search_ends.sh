@@ -108,6 +108,8 @@ expect 0 'the answer is that of round' "${rounds[@]}"
 grep -q 'round 1: at most 0.005 times the FLOPs' "$dir/err" || fail "the limit did not fall"
 "$kas" best "$dir/rounds/round-0" --json | grep -q '"answers": true' || fail "round 0 has no answer"
 expect 0 'the answer is that of round' "${rounds[@]}" # again: nothing to do
+expect 2 '--candidates (the study has 1, this command 2)' "${rounds[@]}" --candidates 2
+expect 0 'the answer is that of round' "${rounds[@]}" # and nothing has changed
 for command in status best report resume; do
     expect 4 'whose rounds are studies: give round-0 in it, or a later one' "$kas" $command "$dir/rounds"
 done

@@ -12,6 +12,7 @@
 #include "host/search/supervisor/ahead.h"
 #include "host/search/worker/worker.h"
 #include "host/study/study_dir.h"
+#include "host/study/study_store.h"
 
 enum { KEY_PACK = 0x500, KEY_STREAM, KEY_READ_THREADS, KEY_AHEAD, KEY_ROLE, KEY_UNTIL };
 enum { KEY_RETRAIN = 0x580, KEY_PROPOSE };
@@ -264,6 +265,16 @@ kas_status kas_search_once(const kas_session_request *request, const kas_cli_com
 
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
+/* A round begins with all finished kernels of the one before, so that one gets no more. */
+static kas_status may_grow(const char *folder, int round, bool *out)
+{
+    char relative[32], next[KAS_STUDY_PATH];
+    snprintf(relative, sizeof relative, "round-%d", round + 1);
+    KAS_TRY(kas_study_path(folder, relative, next));
+    *out = !kas_study_exists(next);
+    return KAS_OK;
+}
+
 kas_status kas_search_rounds(const kas_session_request *request, double factor,
                              const kas_cli_common *common)
 {
@@ -274,6 +285,8 @@ kas_status kas_search_rounds(const kas_session_request *request, double factor,
         snprintf(relative, sizeof relative, "round-%d", r);
         KAS_TRY(kas_study_path(request->study, relative, study[r % 2]));
         round.study = study[r % 2];
+        if (request->may_grow)
+            KAS_TRY(may_grow(request->study, r, &round.may_grow));
         if (r > 0) {
             round.from = study[(r + 1) % 2];
             *limit *= factor;
