@@ -115,11 +115,19 @@ kas_point kas_objective_point(const kas_work *work, const kas_work *baseline, do
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
+/* What a candidate is judged by: the ratio of its latency, and the points that it loses on each half
+ * (KAS_SELECTING, KAS_CONFIRMING). */
+typedef struct figures {
+    double ratio, loss[2];
+} figures;
+
 /* What finalists are chosen by. */
 typedef struct contest {
     const kas_search_options *options;
     const kas_work *work, *baseline;
     int count;
+    figures
+        *known; /* [count] of those that take part; NULL: without memory they are found each time */
     kas_ending confirmed; /* its finalists: the fastest whose loss both halves allow */
 } contest;
 
@@ -162,14 +170,35 @@ double kas_objective_ratio(const kas_search_options *options, const kas_work *wo
                : w->measured.latency / baseline->measured.latency;
 }
 
+static figures find_figures(const contest *c, const kas_work *w)
+{
+    return (figures){.ratio = kas_objective_ratio(c->options, c->work, c->count, w),
+                     .loss = {loss_of(w, c->baseline, KAS_SELECTING),
+                              c->options->halves ? loss_of(w, c->baseline, KAS_CONFIRMING) : NAN}};
+}
+
+/* They take a look at every image, and are asked for again and again. */
+static void find_all_figures(contest *c)
+{
+    c->known = calloc((size_t)c->count + 1, sizeof *c->known);
+    for (int i = 0; i < c->count && c->known; i++)
+        if (takes_part(&c->work[i]))
+            c->known[i] = find_figures(c, &c->work[i]);
+}
+
+static figures figures_of(const contest *c, const kas_work *w)
+{
+    return c->known ? c->known[w - c->work] : find_figures(c, w);
+}
+
 static double ratio_of(const contest *c, const kas_work *w)
 {
-    return kas_objective_ratio(c->options, c->work, c->count, w);
+    return figures_of(c, w).ratio;
 }
 
 static bool loss_is_allowed(const contest *c, const kas_work *w, int part)
 {
-    return c->baseline && loss_of(w, c->baseline, part) < c->options->max_loss;
+    return figures_of(c, w).loss[part] < c->options->max_loss;
 }
 
 /* Where candidates come in generations, those that are measured too slow are trained all the same:
@@ -208,13 +237,13 @@ static double excess_latency(const contest *c, const kas_work *w)
 /* Returns the share of images that a kernel loses too much, on the half where it is worse. */
 static double excess_loss(const contest *c, const kas_work *w)
 {
-    double most = loss_of(w, c->baseline, KAS_SELECTING);
+    const figures f = figures_of(c, w);
+    double most = last_if_unknown(f.loss[KAS_SELECTING]);
     if (c->options->objective == KAS_OBJECTIVE_ACCURACY)
         return 0;
     if (c->options->halves)
-        most =
-            fmax(last_if_unknown(most), last_if_unknown(loss_of(w, c->baseline, KAS_CONFIRMING)));
-    return fmax(0, last_if_unknown(most) - c->options->max_loss) / 100;
+        most = fmax(most, last_if_unknown(f.loss[KAS_CONFIRMING]));
+    return fmax(0, most - c->options->max_loss) / 100;
 }
 
 static double excess(const contest *c, const kas_work *w)
@@ -224,7 +253,8 @@ static double excess(const contest *c, const kas_work *w)
 
 static double excess_of_one(const contest *c, const kas_work *w)
 {
-    return excess_latency(c, w) > 0 && excess_loss(c, w) > 0 ? NAN : excess(c, w);
+    const double latency = excess_latency(c, w), loss = excess_loss(c, w);
+    return latency > 0 && loss > 0 ? NAN : latency + loss;
 }
 
 int kas_objective_compare(const kas_work *a, const kas_work *b)
@@ -308,6 +338,7 @@ kas_ending kas_ending_of(const kas_search_options *options, const kas_work *work
                  .baseline = baseline && baseline->state == KAS_WORK_FINISHED ? baseline : NULL,
                  .count = count};
     kas_ending end = {.finalists = 0};
+    find_all_figures(&c);
     confirm(&c);
     end.nearest = pick(&c, &end, excess_of_one);
     if (!end.nearest)
@@ -318,6 +349,7 @@ kas_ending kas_ending_of(const kas_search_options *options, const kas_work *work
             if (!end.answer ||
                 confirmed_accuracy(&c, end.finalist[i]) > confirmed_accuracy(&c, end.answer))
                 end.answer = end.finalist[i];
+    free(c.known);
     return end;
 }
 

@@ -1,23 +1,31 @@
 /* Tells the caller of kas_supervise what happens, with the state of the search. */
 #include <math.h>
 
+#include "host/leaderboard/leaderboard.h"
 #include "host/leaderboard/objective.h"
 #include "host/search/supervisor/supervisor_state.h"
 
-static void count_items(const kas_supervisor *s, kas_event *event)
+/* Counts the items and finds the candidate that leads, when the list has changed: that takes a look at
+ * every image of every candidate, and there are two ticks a second. */
+static void count_items(kas_supervisor *s)
 {
+    kas_tally *t = &s->tally;
+    if (t->of.connection == s->mark.connection && t->of.number == s->mark.number &&
+        t->of.removed == s->mark.removed)
+        return;
+    *t = (kas_tally){.of = s->mark, .best = -1};
     for (int i = 0; i < s->count; i++) {
         const kas_work *w = &s->list[i];
-        if (w->kind == KAS_WORK_BASELINE)
-            event->baseline = w;
-        event->finals |= w->kind == KAS_WORK_FINAL;
+        t->finals |= w->kind == KAS_WORK_FINAL;
         if (w->kind != KAS_WORK_CANDIDATE || kas_work_discarded(w->state))
             continue;
-        event->ended += kas_work_ended(w->state);
-        event->finished += w->state == KAS_WORK_FINISHED;
-        event->running += w->state == KAS_WORK_RUNNING;
+        t->ended += kas_work_ended(w->state);
+        t->finished += w->state == KAS_WORK_FINISHED;
+        t->running += w->state == KAS_WORK_RUNNING;
     }
-    event->best = kas_objective_leader(s->options->search, s->list, s->count);
+    const kas_work *best = kas_objective_leader(s->options->search, s->list, s->count);
+    if (best)
+        t->best = (int)(best - s->list);
 }
 
 /* Estimates the time left from the mean time of ended items and the number of workers. With rungs
@@ -48,13 +56,20 @@ void kas_supervisor_emit(kas_supervisor *s, kas_event_kind kind, const kas_work 
 {
     if (!s->options->on_event)
         return;
+    count_items(s);
+    const kas_tally *t = &s->tally;
     kas_event event = {.kind = kind,
                        .work = work,
                        .text = text,
                        .total = (int)s->wanted,
+                       .ended = t->ended,
+                       .finished = t->finished,
+                       .running = t->running,
+                       .best = t->of.connection && t->best >= 0 ? &s->list[t->best] : NULL,
+                       .baseline = kas_work_find(s->list, s->count, KAS_WORK_BASELINE),
+                       .finals = t->finals,
                        .phase = "",
                        .elapsed = kas_monotonic() - s->began};
-    count_items(s, &event);
     event.eta = estimate(s, &event);
     for (int i = 0; i < s->options->workers * s->options->pack; i++)
         if (s->item[i].busy) {

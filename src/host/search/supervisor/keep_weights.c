@@ -32,7 +32,8 @@ static int number_of(const kas_supervisor *s, const char *name)
 }
 
 /* Adds the file `name` to the list if its candidate has ended; *out grows. */
-static kas_status collect(const kas_supervisor *s, const char *name, weights_file **out, int *count)
+static kas_status collect(const kas_supervisor *s, const char *name, const kas_work *leader,
+                          weights_file **out, int *count)
 {
     int i = number_of(s, name);
     struct stat info;
@@ -44,9 +45,8 @@ static kas_status collect(const kas_supervisor *s, const char *name, weights_fil
     *out = grown;
     weights_file *k = &grown[*count];
     *k = (weights_file){.work = &s->list[i],
-                        .wanted = kas_judge_on_frontier(s->list, s->count, i) ||
-                                  &s->list[i] ==
-                                      kas_objective_leader(s->options->search, s->list, s->count)};
+                        .wanted =
+                            kas_judge_on_frontier(s->list, s->count, i) || &s->list[i] == leader};
     KAS_TRY(kas_study_weights_path(s->options->study, k->work, k->path));
     if (stat(k->path, &info) != 0)
         return KAS_OK; /* another supervisor has deleted it */
@@ -81,8 +81,9 @@ kas_status kas_supervisor_keep_weights(const kas_supervisor *s)
     DIR *dir = status == KAS_OK ? opendir(folder) : NULL;
     if (!dir)
         return status; /* no weights were kept yet */
+    const kas_work *leader = kas_objective_leader(s->options->search, s->list, s->count);
     for (struct dirent *e; status == KAS_OK && (e = readdir(dir));)
-        status = collect(s, e->d_name, &file, &count);
+        status = collect(s, e->d_name, leader, &file, &count);
     closedir(dir);
     if (status == KAS_OK)
         drop(file, count, s->options->weights_limit);

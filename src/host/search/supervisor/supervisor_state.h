@@ -92,6 +92,14 @@ typedef struct kas_foreseen {
     char message[512];
 } kas_foreseen;
 
+/* What events tell of the list of items. */
+typedef struct kas_tally {
+    kas_store_mark of;            /* as of when; zero: of no list */
+    int ended, finished, running; /* candidates */
+    int best;                     /* place of the candidate that leads; -1: none */
+    bool finals;
+} kas_tally;
+
 typedef struct kas_supervisor {
     const kas_supervisor_options *options;
     kas_store *store;
@@ -110,6 +118,7 @@ typedef struct kas_supervisor {
     kas_work *list; /* the store's items, as of the last refresh */
     int count;
     kas_store_mark mark;
+    kas_tally tally;
     kas_curve *curve; /* [curves] of finished candidates, as kas_verdict_prune looked last */
     int curves;
     int64_t wanted; /* candidates that reach training, 0 = until the time limit; and the
