@@ -75,9 +75,6 @@ typedef struct kas_mma_launch {
     int parts;
 } kas_mma_launch;
 bool kas_mma_takes(const kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass);
-/* Returns whether they compute what is beside a pass: a bias, a residual, ReLU and ReLU6 beside a
- * forward pass. */
-bool kas_mma_takes_beside(kas_conv_pass pass, kas_conv_beside beside);
 const char *kas_mma_name(kas_conv_pass pass);
 kas_mma_launch kas_mma_launch_of(const kas_conv_desc *desc, kas_conv_pass pass);
 
@@ -91,8 +88,12 @@ typedef struct kas_direct {
     size_t workspace_bytes;
 } kas_direct;
 kas_status kas_direct_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_direct *out);
-/* `o` has a bias, or a residual, and there is an activation, only where kas_mma_takes and
- * kas_mma_takes_beside said so; then all are aligned. */
+/* Returns whether our own kernels are worth a comparison with a library's: depthwise convolutions and
+ * those on tensor cores. Beside a forward pass they compute a bias, a residual, ReLU and ReLU6. */
+bool kas_direct_takes(const kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,
+                      kas_conv_beside beside);
+/* `o` has a bias, or a residual, and there is an activation, only where kas_direct_takes said so; then
+ * all are aligned. */
 kas_status kas_direct_run(kas_cuda *cuda, const kas_direct *direct, const kas_conv_desc *desc,
                           kas_conv_pass pass, const kas_conv_operands *o,
                           kas_activation activation);

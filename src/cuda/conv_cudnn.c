@@ -170,18 +170,10 @@ static kas_status prepare_convert(kas_cuda *cuda, const kas_conv_desc *of_librar
     return KAS_OK;
 }
 
-static bool has_own_kernel(const kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,
-                           kas_conv_beside beside)
-{
-    return kas_mma_takes(cuda, desc, pass)
-               ? kas_mma_takes_beside(pass, beside)
-               : kas_conv_is_depthwise(desc) && !kas_conv_has_beside(beside);
-}
-
 /* Finds our own kernels where they are a candidate; there are none for sizes that they do not take. */
 static kas_status find_direct(kas_cuda *cuda, kas_conv_beside beside, kas_cudnn_conv *c)
 {
-    if (!has_own_kernel(cuda, &c->desc, c->pass, beside))
+    if (!kas_direct_takes(cuda, &c->desc, c->pass, beside))
         return KAS_OK;
     const kas_status status = kas_direct_create(cuda, &c->desc, &c->direct);
     c->has_direct = status == KAS_OK;

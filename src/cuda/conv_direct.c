@@ -1,7 +1,5 @@
 /* Launches of our own convolution kernels on the GPU: on tensor cores (conv_mma.c) where these take the
  * pass, else by loops. */
-#include <math.h>
-
 #include "cuda/conv_cuda.h"
 #include "host/device/conv_loops.h"
 
@@ -24,6 +22,15 @@ static int parts_of(const kas_conv_desc *d)
     if (!kas_conv_is_depthwise(d) || most < 2)
         return 1;
     return wanted < most ? wanted : most;
+}
+
+bool kas_direct_takes(const kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,
+                      kas_conv_beside beside)
+{
+    const bool takes_beside =
+        !kas_conv_has_beside(beside) ||
+        (pass == KAS_CONV_FORWARD && beside.activation <= KAS_ACTIVATION_RELU6);
+    return takes_beside && (kas_conv_is_depthwise(desc) || kas_mma_takes(cuda, desc, pass));
 }
 
 static kas_status find_sum(kas_cuda *cuda, kas_direct *out)
@@ -122,8 +129,10 @@ kas_status kas_direct_run(kas_cuda *cuda, const kas_direct *direct, const kas_co
         kas_conv_loops_args(desc, o->x, o->w, o->y, (float *)(uintptr_t)cuda->workspace);
     args.bias = o->bias;
     args.residual = o->residual;
-    args.least = activation == KAS_ACTIVATION_NONE ? -INFINITY : 0;
-    args.most = activation == KAS_ACTIVATION_RELU6 ? 6 : INFINITY;
+    if (activation != KAS_ACTIVATION_NONE)
+        args.least = 0;
+    if (activation == KAS_ACTIVATION_RELU6)
+        args.most = 6;
     if (direct->mma[pass] && kas_conv_operands_are_aligned(o))
         KAS_TRY(run_mma(cuda, direct, desc, pass, &args));
     else

@@ -55,12 +55,6 @@ bool kas_mma_takes(const kas_cuda *cuda, const kas_conv_desc *d, kas_conv_pass p
     return octets < KAS_MMA_OCTETS && bytes <= KAS_MMA_WEIGHT_BYTES;
 }
 
-bool kas_mma_takes_beside(kas_conv_pass pass, kas_conv_beside beside)
-{
-    return !kas_conv_has_beside(beside) ||
-           (pass == KAS_CONV_FORWARD && beside.activation <= KAS_ACTIVATION_RELU6);
-}
-
 const char *kas_mma_name(kas_conv_pass pass)
 {
     static const char *const name[] = {"kas_dev_mma_forward", "kas_dev_mma_backward_data",

@@ -51,7 +51,7 @@ CSV
 END
 chmod +x "$work/build/kas-gpu" "$work/bin/compute-sanitizer" "$work/bin/make" "$work/bin/ncu"
 run() {
-    PATH=$work/bin:$PATH BUILD=$work/build KAS_NO_INSTALL=1 bench/gpu.sh -o "$work/out" --small --device cpu "$@" >"$work/said" 2>&1
+    PATH=$work/bin:$PATH BUILD=$work/build KAS_NO_INSTALL=1 KAS_CACHE_DIR= bench/gpu.sh -o "$work/out" --small --device cpu "$@" >"$work/said" 2>&1
 }
 state() { grep -q "^$1 *$2" "$work/out/summary.txt" || fail "$1 is not $2"; }
 says() { grep -qE "$1" "$work/out/summary.txt" || fail "the summary lacks \"$1\""; }

@@ -289,8 +289,8 @@ typedef struct kas_conv_args {
     /* For wide.h: whether a group's channels of x, w and dw are whole, and those of y and wt.
      * Depthwise: all channels. */
     int whole_x, whole_y;
-    /* Forward on tensor cores: what is added before y is rounded, and the bounds of an activation.
-     * NULL: nothing */
+    /* Forward, depthwise or on tensor cores: what is added before y is rounded, and the bounds of an
+     * activation. NULL: nothing */
     const kas_real *bias, *residual; /* [c_out]; as y */
     float least, most;
 } kas_conv_args;

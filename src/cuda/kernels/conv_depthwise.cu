@@ -7,6 +7,25 @@ KAS_FN int kas_depthwise_whole(const kas_conv_args *a)
     return a->whole_x && a->whole_y;
 }
 
+/* Stores channels of a result's pixel, with what is beside the forward pass. */
+KAS_FN void kas_depthwise_store(const kas_conv_args *a, kas_i64 place, int first, int lanes,
+                                const float *sum)
+{
+    KAS_PART_THREADS (t, lanes) {
+        KAS_WIDE_VALUE(all, KAS_EACH_OF(sum, t));
+        if (a->residual) {
+            KAS_PART_LOAD_REAL(more, a->residual + place, t, lanes, kas_depthwise_whole(a));
+            KAS_EACH(KAS_EACH_VALUE(all) += KAS_EACH_VALUE(more);)
+        }
+        if (a->bias) {
+            KAS_PART_LOAD_REAL(bias, a->bias + first, t, lanes, kas_depthwise_whole(a));
+            KAS_EACH(KAS_EACH_VALUE(all) += KAS_EACH_VALUE(bias);)
+        }
+        KAS_EACH(KAS_EACH_VALUE(all) = kas_min(kas_max(KAS_EACH_VALUE(all), a->least), a->most);)
+        KAS_PART_STORE_REAL(a->y + place, t, all, lanes, kas_depthwise_whole(a));
+    }
+}
+
 KAS_KERNEL(kas_dev_depthwise_forward, kas_conv_args)
 {
     const int image = KAS_BLOCK_X / a.out_h, oh = KAS_BLOCK_X % a.out_h;
@@ -32,11 +51,9 @@ KAS_KERNEL(kas_dev_depthwise_forward, kas_conv_args)
                 }
             }
         }
-        kas_real *y = a.y + (((kas_i64)image * a.out_h + oh) * a.out_w + ow) * a.y_pitch + first;
-        KAS_PART_THREADS (t, lanes) {
-            KAS_WIDE_VALUE(all, KAS_EACH_OF(sum, t));
-            KAS_PART_STORE_REAL(y, t, all, lanes, kas_depthwise_whole(&a));
-        }
+        kas_depthwise_store(&a,
+                            (((kas_i64)image * a.out_h + oh) * a.out_w + ow) * a.y_pitch + first,
+                            first, lanes, sum);
     }
 }
 

@@ -1,5 +1,7 @@
 #include "host/device/conv_loops.h"
 
+#include <math.h>
+
 const char *kas_conv_loops_name(const kas_conv_desc *desc, kas_conv_pass pass)
 {
     static const char *const name[2][3] = {
@@ -56,6 +58,8 @@ kas_conv_args kas_conv_loops_args(const kas_conv_desc *d, void *x, void *w, void
         .y_pitch = d->y_pitch,
         .whole_x = whole(d, depthwise ? d->c_in : group_in, d->x_pitch, x, w),
         .whole_y = whole(d, depthwise ? d->c_out : group_out, d->y_pitch, y, wt),
+        .least = -INFINITY,
+        .most = INFINITY,
     };
 }
 

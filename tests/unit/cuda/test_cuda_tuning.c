@@ -148,13 +148,14 @@ static void the_fastest_is_taken_once(void **state)
 }
 
 /* Of the three engines the first has 101 runs, the second one more, because there is a time to compare
- * with, and the last two: it takes nine times as long as the second. */
+ * with, and the last four: it takes nine times as long as the second. */
 static void the_hopeless_are_given_up(void **state)
 {
     (void)state;
     kas_conv_desc forward = conv3x3;
     forward.passes = 1u << KAS_CONV_FORWARD;
-    assert_int_equal(prepare(&forward), 101 + 102 + 2);
+    /* the second is tried up to three times where the machine disturbs it */
+    assert_in_range(prepare(&forward), 101 + 102 + 4, 101 + 104 + 4);
 }
 
 /* What a network does not run is neither timed nor pinned; the others find what was chosen. */
@@ -190,6 +191,9 @@ static void own_depthwise_kernels_are_timed_too(void **state)
     assert_true(prepare(&depthwise) > 3 * 2 * 5);
     expect_records(cached_plans(), "direct\n", 3);
     assert_int_equal(prepare(&depthwise), 0);
+    const kas_conv_epilogue relu6 = {.activation = KAS_ACTIVATION_RELU6};
+    assert_true(prepare_with(&depthwise, &relu6) > 2 * 5);
+    expect_records(cached_plans(), "direct\n", 4);
     setenv("KAS_CUDA_PLANS", "heuristic", 1); /* the library's first */
     setenv("KAS_CUDA_PINS", pins, 1);
     prepare(&depthwise);
