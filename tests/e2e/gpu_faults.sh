@@ -19,9 +19,9 @@ search() { # study KAS_SIM_FAIL options...
 # The hand-written kernels are compiled once, so that no time limit below is that of a compiler.
 "$kas" train --net tests/e2e/own_network.json --dataset "$dir/s.h5" --epochs 1 --batch 8 --device cuda >"$dir/train.out" 2>&1 || fail "$(cat "$dir/train.out")"
 
-# Loading the first program of a candidate never returns: the baseline, which needs the hand-written kernels alone, is done by then.
+# Loading the first program of a candidate never returns: the baseline, which needs the hand-written kernels alone, eight images, is done by then.
 # How many graphs an item captures depends on the machine's speed, how many images it loads does not.
-KAS_SIM_FAIL_ONCE=$dir/hangs search hung cuModuleLoadData:2:0:hang --hang-timeout 25
+KAS_SIM_FAIL_ONCE=$dir/hangs search hung cuModuleLoadData:9:0:hang --hang-timeout 25
 grep -qE '^candidate.* hung +no progress for 25 s' "$dir/hung.log" || fail "no hang: $(cat "$dir/hung.log" "$dir/hung.err")"
 [ "$(grep -cE '^(baseline|candidate).* (finished|hung)' "$dir/hung.log")" = 3 ] || fail "other states: $(cat "$dir/hung.log")"
 for process in /proc/[0-9]*/cmdline; do
