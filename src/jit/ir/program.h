@@ -233,6 +233,8 @@ kas_linear_policy kas_linear_policy_of(const char *device);
  * maps have, so that files with weights in the order of memory can be told apart. */
 enum { KAS_WEIGHT_ORDER = 5 };
 
+/* Where nobody says for which processor: one number, so that texts and the version of the code are the
+ * same on every machine. */
 enum { KAS_PROGRAM_LANES = 16 };
 
 typedef struct kas_program_options {

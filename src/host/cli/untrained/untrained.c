@@ -196,8 +196,8 @@ static kas_status path_of(const session *s, const char *relative, char out[KAS_S
     return kas_study_path(s->study, relative, out);
 }
 
-/* Fails where the folder `name` in that of the search has something in it, which would be deleted;
- * an empty one is. */
+/* Fails where the folder `name` in that of the search has something in it, because the search would
+ * delete it; deletes the folder where it is empty. */
 static kas_status check_empty(const session *s, const char *name)
 {
     char path[KAS_STUDY_PATH];
