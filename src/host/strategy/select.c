@@ -175,7 +175,5 @@ kas_status kas_rewards(const kas_search_options *options, const kas_work *items,
 const kas_parent *kas_population_draw(const kas_population *population, int tournament,
                                       kas_rng *rng)
 {
-    const int best = kas_tournament(population->count, tournament, rng),
-              last = population->fertile - 1;
-    return &population->member[best < last ? best : last];
+    return &population->member[kas_tournament(population->fertile, tournament, rng)];
 }

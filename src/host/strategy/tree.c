@@ -304,7 +304,8 @@ static kas_status widen(kas_tree *t, int at, kas_rng *rng)
 
 /* ---- selection ------------------------------------------------------------------------------- */
 
-/* The upper bound of a child with results. One that was passed may have none: they would be 0. */
+/* The upper bound of a child that was visited. Without results, or where all were passed, its mean is
+ * 0. */
 static double bound_of(const kas_tree *t, int at, int child)
 {
     const tally *x = &t->tally[t->node[child].tally];
@@ -314,8 +315,8 @@ static double bound_of(const kas_tree *t, int at, int child)
            virtual_loss * t->node[child].pending;
 }
 
-/* Returns the child to go on with, -1: nothing new comes of any. A child without results comes
- * first, the one with the fewest visits under way; equals are drawn. *is_leaf: it is one. */
+/* Returns the child to go on with, -1: nothing new comes of any. A child that was never visited comes
+ * first; equals are drawn. *is_leaf: it is one. */
 static int best_child(const kas_tree *t, int at, kas_rng *rng, bool *is_leaf)
 {
     double best_score = 0;
@@ -325,8 +326,9 @@ static int best_child(const kas_tree *t, int at, kas_rng *rng, bool *is_leaf)
         const int child = t->node[at].child[c];
         if (child < 0 || t->node[child].closed)
             continue;
-        const bool leaf = t->tally[t->node[child].tally].n <= 0 && !t->node[child].passed;
-        const double score = leaf ? -t->node[child].pending : bound_of(t, at, child);
+        const bool leaf = t->tally[t->node[child].tally].n <= 0 && t->node[child].pending == 0 &&
+                          !t->node[child].passed;
+        const double score = leaf ? 0 : bound_of(t, at, child);
         if (best >= 0 && (leaf != *is_leaf ? *is_leaf : score < best_score))
             continue;
         equals = best >= 0 && leaf == *is_leaf && score <= best_score ? equals + 1 : 1;

@@ -6,7 +6,7 @@
  *     selection     from the root, UCB1-tuned (Auer et al. 2002): of the children with results the
  *                   one with the largest
  *                       mean + c sqrt(ln N / n min(1/4, variance + sqrt(2 ln N / n))),
- *                   c = 4 sqrt(2); a child without a result comes before all that have one
+ *                   c = 4 sqrt(2); a child that was never visited comes before all others
  *     widening      of a node with N visits only N^0.8 choices are open (progressive widening)
  *     RAVE          the next choice to be opened is the one that looks best by all results with
  *                   the same key: 3 / (3 + n) of the score is that in the whole tree, the rest that

@@ -280,8 +280,8 @@ kas_status kas_code_version(char out[KAS_CODE_VERSION_SIZE])
     char hex[65];
     kas_buf text = {0};
     kas_status status = KAS_OK;
-    kas_buf_printf(&text, "kas-gpu code, host %d, children %d\n", KAS_HOST_ARITHMETIC,
-                   KAS_CHILDREN_VERSION);
+    kas_buf_printf(&text, "kas-gpu code, host %d, children %d, choice %d\n", KAS_HOST_ARITHMETIC,
+                   KAS_CHILDREN_VERSION, KAS_CHOICE_VERSION);
     add_device_code(&text);
     KAS_TRY_GOTO(add_programs(&text), out);
     KAS_TRY_GOTO(add_run(&text), out);

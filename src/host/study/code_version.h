@@ -8,8 +8,8 @@
  * of the host's arithmetic: initial weights, the order of images, the schedule. Moving files and
  * changing comments does not change it.
  *
- * KAS_HOST_ARITHMETIC stands for changes that the digest cannot see. Compilers, libraries and
- * processors are not covered: a study names its device. */
+ * KAS_HOST_ARITHMETIC and KAS_CHOICE_VERSION stand for changes that the digest cannot see. Compilers,
+ * libraries and processors are not covered: a study names its device. */
 #ifndef KAS_STUDY_CODE_VERSION_H
 #define KAS_STUDY_CODE_VERSION_H
 
@@ -19,6 +19,10 @@
 /* Raise this when the host's part of a result changes and no sample shows it: how latency or
  * accuracy is measured, or how a library is called. */
 enum { KAS_HOST_ARITHMETIC = 5, KAS_CODE_VERSION_SIZE = 17 };
+
+/* Raise this when a strategy chooses otherwise from the same results: other parents, or another way
+ * through the tree. */
+enum { KAS_CHOICE_VERSION = 1 };
 
 /* Computes the version, 16 hex digits, in some ten milliseconds. */
 kas_status kas_code_version(char out[KAS_CODE_VERSION_SIZE]);

@@ -147,28 +147,29 @@ static void rave_guides_the_opening(void **state)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* With N visits N^0.8 choices of the root are open, and all of them are visited before one is
- * visited twice. */
+/* With N visits N^0.8 choices of the root are open. While no visit has a result they are visited evenly,
+ * first themselves and then below. */
 static void widens_with_the_visits(void **state)
 {
     (void)state;
     garden g = {.width = 200, .depth = 2, .barren = 7};
     kas_tree *tree = plant(&g, SYNO);
-    int visited[201] = {0};
+    int visited[NODES] = {0};
     for (int v = 0; v < 300; v++) {
         const int leaf = pick(tree, 1, (uint64_t)v);
-        const int open = (int)fmax(1, floor(pow(v, 0.8)));
-        int barren = 0;
-        for (int i = 1; i < g.nodes; i++)
-            barren += g.choice[i] == g.barren;
+        const int first = g.level[leaf] == 1 ? leaf : g.parent[leaf];
+        int open = 0;
         assert_int_equal(kas_tree_nodes(tree), g.nodes);
-        assert_int_equal(g.nodes - 1 - barren, open);
-        assert_int_equal(g.level[leaf], 1);
-        assert_int_equal(kas_tree_level(tree, leaf), 1);
-        assert_true(g.choice[leaf] != g.barren);
-        visited[leaf]++;
+        assert_int_equal(kas_tree_level(tree, leaf), g.level[leaf]);
+        assert_int_equal(g.level[leaf], visited[first] ? 2 : 1);
+        assert_true(g.choice[first] != g.barren);
+        visited[first]++;
         for (int i = 1; i < g.nodes; i++)
-            assert_true(visited[i] >= visited[leaf] - 1 || g.choice[i] == g.barren);
+            if (g.parent[i] == 0 && g.choice[i] != g.barren) {
+                open++;
+                assert_true(visited[i] >= visited[first] - 1);
+            }
+        assert_int_equal(open, (int)fmax(1, floor(pow(v, 0.8))));
         OK(kas_tree_visit(tree, leaf, NULL, 0));
     }
     kas_tree_free(tree);
@@ -237,6 +238,31 @@ static void repeats_itself(void **state)
     kas_tree_free(tree[1]);
 }
 
+/* A generation spreads: no way is chosen twice before its first result is there. */
+static void generations_spread(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 5; seed++) {
+        garden g = {.width = 6, .depth = 4, .barren = -1};
+        kas_tree *tree = plant(&g, SYNO);
+        double rewards[VISITS];
+        int last[NODES] = {0}; /* generation that chose the node */
+        for (int v = 0; v < 270; v++) {
+            int way[DEEPEST];
+            uint64_t keys[DEEPEST];
+            const int leaf = pick(tree, seed, (uint64_t)v), generation = 1 + v / 27;
+            assert_int_not_equal(last[leaf], generation);
+            last[leaf] = generation;
+            complete(&g, leaf, seed, (uint64_t)v, way, keys);
+            OK(kas_tree_visit(tree, leaf, keys, 4));
+            rewards[v] = number_of_twos(way, 4);
+            if (v % 27 == 26)
+                kas_tree_reward(tree, rewards);
+        }
+        kas_tree_free(tree);
+    }
+}
+
 /* Every end of the tree gives one result and nothing more; then the tree is exhausted. In the
  * second round no result is ever there, and all other leaves are passed over. */
 static void ends_when_exhausted(void **state)
@@ -275,6 +301,7 @@ int main(void)
         cmocka_unit_test(finds_the_best_arm),     cmocka_unit_test(rave_guides_the_opening),
         cmocka_unit_test(widens_with_the_visits), cmocka_unit_test(opens_what_was_good_elsewhere),
         cmocka_unit_test(repeats_itself),         cmocka_unit_test(ends_when_exhausted),
+        cmocka_unit_test(generations_spread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
