@@ -455,7 +455,7 @@ static kas_status check_options(const kas_target *t, const kas_program_options *
 }
 
 static kas_status lower(builder *b, const kas_kernel *kernel, const kas_program_options *o,
-                        uint64_t staged)
+                        uint64_t left)
 {
     const kas_target *target = &b->program->target;
     const int x_pitch = kas_pitch_of(o->dtype, (int)target->c_in),
@@ -478,14 +478,14 @@ static kas_status lower(builder *b, const kas_kernel *kernel, const kas_program_
                            .linear_policy = o->linear_policy,
                            .x_pitch = o->x_pitch ? o->x_pitch : x_pitch,
                            .y_pitch = o->y_pitch ? o->y_pitch : y_pitch,
-                           .staged = staged};
+                           .left = left};
     KAS_TRY(kas_lower_kernel(&b->lower));
     KAS_TRY(kas_fuse(&b->ir));
     return kas_rows_find(&b->ir);
 }
 
-static kas_status lower_staged(builder *b, const kas_kernel *kernel,
-                               const kas_program_options *options)
+static kas_status lower_all(builder *b, const kas_kernel *kernel,
+                            const kas_program_options *options)
 {
     KAS_TRY(lower(b, kernel, options, 0));
     const uint64_t left = kas_lower_alongs_left(&b->lower);
@@ -498,12 +498,12 @@ static kas_status lower_staged(builder *b, const kas_kernel *kernel,
 static kas_status build(builder *b, const kas_kernel *kernel, const kas_program_options *options)
 {
     kas_program *p = b->program;
-    KAS_TRY(lower_staged(b, kernel, options));
+    KAS_TRY(lower_all(b, kernel, options));
     const int pieces = kas_pieces_within(&b->ir, options, p->pieces);
     if (pieces != p->pieces) {
         kas_ir_free(&b->ir);
         p->pieces = pieces;
-        KAS_TRY(lower_staged(b, kernel, options));
+        KAS_TRY(lower_all(b, kernel, options));
     }
     KAS_TRY(add_caller_buffers(b));
     if (options->list_schedules)

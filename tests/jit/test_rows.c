@@ -17,8 +17,11 @@ static kas_target target_of(uint32_t c)
 static kas_program *program_at(kas_kernel *kernel, kas_target target)
 {
     const kas_binding binding = make_binding(&target);
-    const kas_program_options options = {
-        .batch = N, .training = true, .dtype = KAS_F32, .prefix = "k"};
+    const kas_program_options options = {.batch = N,
+                                         .training = true,
+                                         .dtype = KAS_F32,
+                                         .linear_policy = linear_policy,
+                                         .prefix = "k"};
     kas_program *program;
     OK(kas_kernel_infer(kernel));
     OK(kas_program_build(kernel, &target, &binding, &options, &program));
@@ -337,6 +340,25 @@ static void test_long_columns(void **state)
     linear_policy = KAS_LINEAR_GPU;
 }
 
+/* On a CPU the exponentials of a softmax that no column takes in are computed once: by one launch, whose
+ * result two others read. */
+static void test_kept_exponentials(void **state)
+{
+    (void)state;
+    kas_kernel k = along_kernel(KAS_OP_SOFTMAX, false, 1, 2);
+    const kas_target target[2] = {pixels(20, 40, 3), pixels(4096, 65, 2)};
+    linear_policy = KAS_LINEAR_CPU;
+    kas_program *p = program_at(&k, target[0]);
+    int launches = 0;
+    for (int i = 0; i < p->forwards; i++)
+        launches += memmem(p->source + p->forward[i].text, p->forward[i].text_size, "kas_exp(",
+                           strlen("kas_exp(")) != NULL;
+    assert_int_equal(launches, 1);
+    kas_program_free(p);
+    agree_targets("kept exponentials", &k, 2, target);
+    linear_policy = KAS_LINEAR_GPU;
+}
+
 /* In numbers of 16 bits, and with an operand that holds a sum. */
 static void test_fused_columns(void **state)
 {
@@ -390,12 +412,19 @@ static void test_two_readers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_softmax),      cmocka_unit_test(test_norm),
-        cmocka_unit_test(test_row_of_dims),  cmocka_unit_test(test_fused),
-        cmocka_unit_test(test_dims),         cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_across),       cmocka_unit_test(test_two_readers),
-        cmocka_unit_test(test_inner_sums),   cmocka_unit_test(test_columns),
-        cmocka_unit_test(test_long_columns), cmocka_unit_test(test_fused_columns),
+        cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_norm),
+        cmocka_unit_test(test_row_of_dims),
+        cmocka_unit_test(test_fused),
+        cmocka_unit_test(test_dims),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_across),
+        cmocka_unit_test(test_two_readers),
+        cmocka_unit_test(test_inner_sums),
+        cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_long_columns),
+        cmocka_unit_test(test_fused_columns),
+        cmocka_unit_test(test_kept_exponentials),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

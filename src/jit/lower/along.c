@@ -76,18 +76,27 @@ uint64_t kas_lower_alongs_left(const kas_lower *l)
         if (t->along > 0 && t->materialised && t->row_owner < 0 && t->row_var < 0)
             left |= UINT64_C(1) << i;
     }
-    return l->linear_policy == KAS_LINEAR_CPU ? 0 : left;
+    return left;
+}
+
+static int next_along(const kas_lower *l)
+{
+    return l->alongs < KAS_LOWER_ALONGS ? l->alongs : KAS_LOWER_ALONGS - 1;
+}
+
+bool kas_lower_along_is_left(const kas_lower *l)
+{
+    return l->left >> next_along(l) & 1;
 }
 
 kas_ex kas_lower_along_reduce(kas_lower *l, kas_fn fn, const kas_along *dims, int tensor,
                               kas_ex body)
 {
     const kas_ir_tensor t = l->ir->tensor[tensor];
-    const int number = l->alongs < KAS_LOWER_ALONGS ? l->alongs++ : KAS_LOWER_ALONGS - 1;
-    const bool left = l->staged >> number & 1;
-    const bool whole =
-        l->linear_policy == KAS_LINEAR_CPU || (may_be_row(dims, t.elements) && !left);
-    l->along_tensor[number] = tensor;
+    const bool whole = l->linear_policy == KAS_LINEAR_CPU ||
+                       (may_be_row(dims, t.elements) && !kas_lower_along_is_left(l));
+    l->along_tensor[next_along(l)] = tensor;
+    l->alongs = next_along(l) + 1;
     if (!whole)
         l->ir->tensor[tensor].along = 0; /* it has kernels of its own */
     return kas_lower_reduce(l, fn, whole, t.rank, t.var, dims->count, dims->var, body);

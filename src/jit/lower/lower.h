@@ -104,9 +104,9 @@ typedef struct kas_lower {
     uint64_t whole, small;
     int gain; /* tensor of the factor of Y; -1: none */
     int dweight[KAS_MAX_NODES];
-    /* The reductions of softmaxes and norms by their number: which come in stages although a row or
-     * column might take them in, as bits; how many there are; and their tensors */
-    uint64_t staged;
+    /* The reductions of softmaxes and norms by their number: which no row or column takes in, although
+     * one might, as bits: on a GPU they come in stages; how many there are; and their tensors */
+    uint64_t left;
     int alongs, along_tensor[KAS_LOWER_ALONGS];
 } kas_lower;
 
@@ -184,9 +184,10 @@ kas_ex kas_lower_along_reduce(kas_lower *l, kas_fn fn, const kas_along *dims, in
                               kas_ex body);
 
 /* Returns, as bits, the reductions that were kept whole for a row or column that did not take them
- * in (after kas_rows_find): as `staged` of another lowering they come in stages. 0 for the CPU
- * device. */
+ * in (after kas_rows_find), for `left` of another lowering. */
 uint64_t kas_lower_alongs_left(const kas_lower *l);
+/* Returns whether the next reduction of a span is one of them. */
+bool kas_lower_along_is_left(const kas_lower *l);
 
 /* Windows of the operand of `node` (unfold, conv), which has axes, kernel and dilation.
  * kas_lower_window returns the taps along an axis. kas_lower_windows returns the value at an index
