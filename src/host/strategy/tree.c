@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double widening = 0.8, virtual_loss = 0.3, chance = 0.3, local_weight = 3;
+static const double widening = 0.8, chance = 0.3, local_weight = 3;
 
 /* Rewards of some visits. */
 typedef struct tally {
@@ -232,6 +232,12 @@ static double variance(const tally *x)
     return x->n > 0 ? fmax(0, x->squares / x->n - m * m) : 0;
 }
 
+/* Returns how often a node was visited; visits under way count. */
+static double visits_of(const kas_tree *t, int at)
+{
+    return t->tally[t->node[at].tally].n + t->node[at].pending;
+}
+
 /* The value of a choice by results with its key: more if they differ, less if they are few. */
 static double rave_value(const tally *x)
 {
@@ -290,8 +296,7 @@ static kas_status open_one(kas_tree *t, int at, kas_rng *rng)
  * come. */
 static kas_status widen(kas_tree *t, int at, kas_rng *rng)
 {
-    const double visits = t->tally[t->node[at].tally].n + t->node[at].pending;
-    const double wanted = fmax(1, floor(pow(visits, widening)));
+    const double wanted = fmax(1, floor(pow(visits_of(t, at), widening)));
     int live = 0;
     for (int c = 0; c < t->node[at].choices; c++)
         live += t->node[at].child[c] >= 0 && !t->node[t->node[at].child[c]].closed;
@@ -304,15 +309,13 @@ static kas_status widen(kas_tree *t, int at, kas_rng *rng)
 
 /* ---- selection ------------------------------------------------------------------------------- */
 
-/* The upper bound of a child that was visited. Without results, or where all were passed, its mean is
- * 0. */
+/* The upper bound of a child that was visited. While no result is there its mean is 0. */
 static double bound_of(const kas_tree *t, int at, int child)
 {
     const tally *x = &t->tally[t->node[child].tally];
-    const double log_n = log(fmax(1, t->tally[t->node[at].tally].n));
-    const double n = fmax(1, x->n), spread = fmin(0.25, variance(x) + sqrt(2 * log_n / n));
-    return mean(x) + t->exploration * sqrt(log_n / n * spread) -
-           virtual_loss * t->node[child].pending;
+    const double log_n = log(fmax(1, visits_of(t, at))), n = fmax(1, visits_of(t, child));
+    const double spread = fmin(0.25, variance(x) + sqrt(2 * log_n / n));
+    return mean(x) + t->exploration * sqrt(log_n / n * spread);
 }
 
 /* Returns the child to go on with, -1: nothing new comes of any. A child that was never visited comes
@@ -326,8 +329,7 @@ static int best_child(const kas_tree *t, int at, kas_rng *rng, bool *is_leaf)
         const int child = t->node[at].child[c];
         if (child < 0 || t->node[child].closed)
             continue;
-        const bool leaf = t->tally[t->node[child].tally].n <= 0 && t->node[child].pending == 0 &&
-                          !t->node[child].passed;
+        const bool leaf = visits_of(t, child) <= 0 && !t->node[child].passed;
         const double score = leaf ? 0 : bound_of(t, at, child);
         if (best >= 0 && (leaf != *is_leaf ? *is_leaf : score < best_score))
             continue;

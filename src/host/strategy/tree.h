@@ -14,10 +14,11 @@
  *     completion    is left to the caller: whatever a leaf is completed to has a reward, which all
  *                   nodes on the way to the leaf get
  *
- * Several ways are chosen before any of them has a reward: a visit without a reward counts as a
- * visit where choices are opened, and takes 0.3 from the score of every node on its way (virtual
- * loss).  Rewards are from 0 to 1, and all of them are given anew each time, since a reward may be
- * a rank.  Nothing depends on time or on addresses.  Internal to strategy/. */
+ * Several ways are chosen before any of them has a reward.  A visit without a reward counts in N and
+ * n, and has no part in the mean and the variance (Liu et al., "Watch the Unobserved", ICLR 2020), so
+ * that ways which are chosen together spread.  Rewards are from 0 to 1, and all of them are given anew
+ * each time, since a reward may be a rank.  Nothing depends on time or on addresses.  Internal to
+ * strategy/. */
 #ifndef KAS_STRATEGY_TREE_H
 #define KAS_STRATEGY_TREE_H
 

@@ -115,8 +115,8 @@ static void finds_the_best_arm(void **state)
         const int patient = search(&g, SYNO, seed, 400, 4, hidden_treasure).treasures;
         print_message("seed %d: %d of the last 100 visits with c = 0.5, %d with 4 sqrt 2\n",
                       (int)seed, eager, patient);
-        assert_true(eager >= 60);
-        assert_true(patient >= 12);
+        assert_true(eager >= 90);
+        assert_true(patient >= 40);
     }
 }
 
@@ -140,7 +140,7 @@ static void rave_guides_the_opening(void **state)
         *g = (garden){.width = 20, .depth = 6, .barren = -1};
         const double mean = search(g, 0.5, seed, 600, 6, number_of_twos).reward;
         print_message("seed %d: the last 100 visits gave %.3f\n", (int)seed, mean);
-        assert_true(mean >= 0.1);
+        assert_true(mean >= 0.5);
     }
     free(g);
 }
