@@ -139,12 +139,22 @@ static void *address_of(const piece *at, int buffer)
     return (char *)at->address[buffer] + (size_t)at->number * at->program->buffer[buffer].step;
 }
 
+static void *x_of(const piece *at, const kas_operation *op)
+{
+    return (char *)address_of(at, op->x) + op->x_offset;
+}
+
+static void *y_of(const piece *at, const kas_operation *op)
+{
+    return (char *)address_of(at, op->y) + op->y_offset;
+}
+
 static kas_status append(const loaded_pass *pass, int i, kas_plan *plan, const piece *at)
 {
     const kas_operation *op = &pass->operation[i];
     if (op->kind == KAS_OPERATION_CONV)
-        return kas_plan_conv(plan, pass->conv[i], op->pass, address_of(at, op->x),
-                             address_of(at, op->w), address_of(at, op->y));
+        return kas_plan_conv(plan, pass->conv[i], op->pass, x_of(at, op), address_of(at, op->w),
+                             y_of(at, op));
     void *args[KAS_MAX_LAUNCH_ARGS];
     for (int k = 0; k < op->args; k++)
         args[k] = address_of(at, op->arg[k]);
@@ -166,8 +176,8 @@ static kas_conv_call call_of(const ending *e, const piece *at)
     const kas_operation *op = &at->program->forward[e->operation];
     const kas_buffer *y = &at->program->buffer[op->y];
     kas_conv_call call = *e->call;
-    call.x = address_of(at, op->x);
-    call.y = address_of(at, op->y);
+    call.x = x_of(at, op);
+    call.y = y_of(at, op);
     if (call.residual)
         call.residual = (const char *)call.residual + (size_t)at->number * y->step;
     return call;

@@ -156,6 +156,8 @@ static kas_status add_conv(builder *b, int tensor)
     KAS_TRY(buffer_of(b, x, &op->x));
     KAS_TRY(buffer_of(b, w, &op->w));
     KAS_TRY(buffer_of(b, y, &op->y));
+    op->x_offset = (size_t)kas_fuse_offset(&b->ir, x) * kas_dtype_size(b->ir.dtype);
+    op->y_offset = (size_t)kas_fuse_offset(&b->ir, y) * kas_dtype_size(b->ir.dtype);
     find_fold(b, tensor, op);
     return KAS_OK;
 }

@@ -3,7 +3,8 @@
  *
  * A tensor that is not in memory is computed again wherever it is read. In memory are
  *     what the caller gives or wants, results of library convolutions, and partial sums;
- *     operands of convolutions, unless they are a view of a tensor that is in memory anyway;
+ *     operands of convolutions, unless they are a view of a tensor that is in memory anyway, or of
+ *     some of its channels;
  *     everything that would cost more than INLINE_BUDGET operations an element to compute again.
  * The same rule gives the values that the backward pass reads: what is in memory is SAVED, the rest
  * is computed again. Other folders include this header. */
@@ -16,8 +17,9 @@
  * is not materialised. */
 kas_status kas_fuse(kas_ir *ir);
 
-/* Returns the tensor in whose memory `tensor` lies. */
+/* Returns the tensor in whose memory `tensor` lies, and how many elements stand in front of it there. */
 int kas_fuse_memory(const kas_ir *ir, int tensor);
+int64_t kas_fuse_offset(const kas_ir *ir, int tensor);
 
 /* Builds the definition of a materialised tensor over its own variables: tensors that are not in
  * memory are substituted, and reads become loads from flat addresses. */

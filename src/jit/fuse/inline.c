@@ -9,7 +9,7 @@ static kas_ex expand(kas_inliner *in, kas_ex e);
 static kas_ex load(kas_ir *ir, const kas_ex_node *node)
 {
     const kas_ir_tensor *t = &ir->tensor[node->tensor];
-    kas_ix address = 0;
+    kas_ix address = kas_ix_const(ir, kas_fuse_offset(ir, node->tensor));
     for (int d = 0; d < node->rank; d++)
         address = kas_ix_add(ir, address, kas_ix_scale(ir, node->idx[d], t->stride[d]));
     return kas_ex_load(ir, kas_fuse_memory(ir, node->tensor), address);

@@ -154,6 +154,7 @@ typedef struct kas_ir_tensor {
     bool operand;      /* a library reads it: it must be in memory, densely packed */
     bool materialised; /* has memory and an operation of its own */
     int memory;        /* tensor whose memory it uses; itself when -1 */
+    int64_t offset;    /* elements of that memory in front of it */
     double evals;      /* how often an element is evaluated, all readers and elements together */
     int buffer;        /* buffer of the program, or -1 */
     /* rows.c */
@@ -170,6 +171,12 @@ typedef struct kas_ir_tensor {
     kas_ex row_value;
 } kas_ir_tensor;
 
+/* A tensor that joins others along a channel dim, each from its place on. Without parts there is none. */
+typedef struct kas_ir_join {
+    int tensor, dim, parts, part[KAS_MAX_INPUTS];
+    int64_t begin[KAS_MAX_INPUTS];
+} kas_ir_join;
+
 typedef struct kas_ir {
     kas_dtype dtype; /* dtype of activations and weights */
     bool cpu;        /* kernels are scheduled for a CPU */
@@ -182,6 +189,7 @@ typedef struct kas_ir {
     int vars, var_capacity;
     kas_ir_tensor *tensor;
     int tensors, tensor_capacity;
+    kas_ir_join join[2];    /* what Y and X's gradient repeat */
     int *order;             /* tensors, operands before what reads them; set by kas_fuse */
     int *memo, *memo_stamp; /* kas_ex_map uses them */
     int memo_size, memo_epoch, memo_epochs; /* the epoch in use; how many there were */

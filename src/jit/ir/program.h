@@ -160,6 +160,7 @@ typedef struct kas_operation {
     kas_conv_pass pass;
     kas_conv_desc conv;
     int x, w, y;
+    size_t x_offset, y_offset; /* bytes of the buffers in front of x and y */
 } kas_operation;
 
 /* A pass of a linear map that a library's convolution can compute, and loops of our own

@@ -242,7 +242,7 @@ void kas_fc_library(kas_lower *l, int node)
         at[i] = kas_ix_var(ir, ir->tensor[fc->input].var[i]);
     kas_fc_base_index(l, node, at, idx);
     ir->tensor[fc->input].def = kas_lower_read(l, fc->base, idx);
-    fc->scaled = l->gained && node == kas_lower_last_map(l);
+    fc->scaled = l->gained && kas_lower_takes_gain(l, node);
     fc->filter = fc->scaled ? times_gain(l, l->weight_tensor[fc->weight], ir->dtype)
                             : l->weight_tensor[fc->weight];
     if (fc->windows == KAS_FC_MERGED)

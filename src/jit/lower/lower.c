@@ -128,12 +128,47 @@ static double instance_scale(const kas_lower *l)
     return 1 / sqrt((double)l->target->parts_in);
 }
 
-int kas_lower_last_map(const kas_lower *l)
+int kas_lower_last(const kas_lower *l)
 {
     int node = l->kernel->nodes - 1;
     while (kas_type_of(l->kernel->node[node].op) == KAS_TYPE_GROUP) /* moves no element */
         node = l->kernel->node[node].in[0];
     return l->target->parts_in == 1 ? node : -1;
+}
+
+static bool is_read_once(const kas_lower *l, int node)
+{
+    int readers = 0;
+    for (int k = 0; k < l->kernel->nodes; k++)
+        for (int i = 0; i < l->kernel->node[k].inputs; i++)
+            readers += l->kernel->node[k].in[i] == node;
+    return readers == 1;
+}
+
+/* Returns the node whose values a part has, if nothing else reads them; else -1. */
+static int only_source(const kas_lower *l, int part)
+{
+    while (is_read_once(l, part) && kas_type_of(l->kernel->node[part].op) == KAS_TYPE_GROUP)
+        part = l->kernel->node[part].in[0];
+    return is_read_once(l, part) ? part : -1;
+}
+
+bool kas_lower_takes_gain(const kas_lower *l, int node)
+{
+    const int last = kas_lower_last(l);
+    if (last < 0 || l->kernel->node[last].op != KAS_OP_CONCAT)
+        return node == last;
+    bool takes = false;
+    for (int i = 0; i < l->kernel->node[last].inputs; i++)
+        takes |= only_source(l, l->kernel->node[last].in[i]) == node;
+    return takes;
+}
+
+kas_ex kas_lower_part_gained(kas_lower *l, int concat, int part, kas_ex e)
+{
+    const int map = only_source(l, part);
+    const bool has = concat != kas_lower_last(l) || (map >= 0 && l->fc[map].library);
+    return has ? e : kas_lower_times_gain(l, e);
 }
 
 kas_ex kas_lower_times_gain(kas_lower *l, kas_ex e)
@@ -152,10 +187,12 @@ kas_ex kas_lower_times_gain(kas_lower *l, kas_ex e)
  * before the sum. */
 static kas_ex output_scaled(kas_lower *l, kas_ex e)
 {
-    const int map = kas_lower_last_map(l);
+    const int last = kas_lower_last(l);
+    const bool has =
+        last >= 0 && (l->fc[last].library || l->kernel->node[last].op == KAS_OP_CONCAT);
     const kas_ex scaled =
         kas_ex_binary(l->ir, KAS_FN_MUL, kas_ex_const(l->ir, instance_scale(l)), e);
-    return map >= 0 && l->fc[map].library ? scaled : kas_lower_times_gain(l, scaled);
+    return has ? scaled : kas_lower_times_gain(l, scaled);
 }
 
 /* Y[n,h,w,q,c] = gain * sum over p of the last node's value / sqrt(parts_in). */
@@ -290,6 +327,8 @@ static void lower_backward(kas_lower *l)
     }
     l->dx = l->gradient_tensor[l->stride > 1 ? KAS_WITHIN : 0];
     ir->tensor[l->dx].role = KAS_ROLE_DX;
+    if (l->stride == 1)
+        kas_lower_note_slices(l);
 }
 
 kas_status kas_lower_kernel(kas_lower *l)

@@ -200,9 +200,17 @@ kas_ex kas_lower_windows(kas_lower *l, int node, kas_ix *idx);
 kas_ex kas_lower_windows_in(kas_lower *l, int node, int operand, kas_ix *idx);
 void kas_lower_windows_gradient(kas_lower *l, int node, int windows);
 
-/* Returns the node whose convolution writes Y if a library computes it; -1 when a kernel of ours
- * writes Y whatever happens. */
-int kas_lower_last_map(const kas_lower *l);
+/* Returns the node whose values Y repeats; -1 where Y sums several. */
+int kas_lower_last(const kas_lower *l);
+/* Returns whether a map writes Y or a part of Y that nothing else reads: its weights then have the
+ * gain, if a library computes it. */
+bool kas_lower_takes_gain(const kas_lower *l, int node);
+/* Returns a value of a part of a concatenation, or its gradient, with the gain where Y is this
+ * concatenation and the weights of the part have none. */
+kas_ex kas_lower_part_gained(kas_lower *l, int concat, int part, kas_ex e);
+/* Notes that X's gradient joins those of slices, if these are all that reads X, and each element is in
+ * one of them. */
+void kas_lower_note_slices(kas_lower *l);
 /* Returns an expression times the gain. */
 kas_ex kas_lower_times_gain(kas_lower *l, kas_ex e);
 

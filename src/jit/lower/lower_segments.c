@@ -46,6 +46,54 @@ void kas_lower_slice_gradient(kas_lower *l, int node)
     kas_lower_contribute(l, n->in[0], kas_ex_guard(l->ir, at, 0, size - 1, dy));
 }
 
+/* Notes that Y is a concatenation. Not for inference, where the kernel that writes Y does what comes
+ * behind it. */
+static void note_parts(kas_lower *l, int node)
+{
+    const kas_node *n = &l->kernel->node[node];
+    kas_ir_join join = {.tensor = l->tensor[node], .dim = kas_lower_dim(l, node, n->dim)};
+    int64_t begin = 0;
+    if (!l->training || node != kas_lower_last(l) || join.dim < KAS_DIM_C)
+        return;
+    for (int k = 0; k < n->inputs; k++) {
+        join.part[join.parts] = l->tensor[n->in[k]];
+        join.begin[join.parts++] = begin;
+        begin += l->size[n->in[k]][n->dim];
+    }
+    l->ir->join[0] = join;
+}
+
+void kas_lower_note_slices(kas_lower *l)
+{
+    const kas_kernel *kernel = l->kernel;
+    kas_ir_join join = {.tensor = l->dx};
+    const kas_node *first = NULL;
+    int64_t elements = 0;
+    for (int k = 1; k < kernel->nodes; k++) {
+        const kas_node *n = &kernel->node[k];
+        bool reads = false;
+        for (int i = 0; i < n->inputs; i++)
+            reads |= n->in[i] == 0;
+        if (!reads)
+            continue;
+        first = first ? first : n;
+        if (n->op != KAS_OP_SLICE || n->split != first->split || n->dim != first->dim ||
+            join.parts == KAS_MAX_INPUTS || l->gradient[k] == 0)
+            return;
+        for (int i = 0; i < join.parts; i++)
+            if (join.begin[i] == slice_begin(l, k))
+                return;
+        join.begin[join.parts] = slice_begin(l, k);
+        join.part[join.parts++] = l->gradient_tensor[k];
+        elements += l->size[k][n->dim];
+    }
+    if (!first || elements != l->size[0][first->dim])
+        return;
+    join.dim = kas_lower_dim(l, 0, first->dim);
+    if (join.dim >= KAS_DIM_C)
+        l->ir->join[1] = join;
+}
+
 /* A concatenation is the sum of all operands, each 0 outside its segment. */
 void kas_lower_concat(kas_lower *l, int node)
 {
@@ -63,11 +111,13 @@ void kas_lower_concat(kas_lower *l, int node)
         kas_ix idx[KAS_IR_RANK];
         kas_lower_vars(l, node, idx);
         const kas_ix at = enter_segment(ir, idx, dim, begin, size);
-        const kas_ex part = kas_ex_guard(ir, at, 0, size - 1, kas_lower_read(l, n->in[k], idx));
+        const kas_ex part = kas_lower_part_gained(
+            l, node, n->in[k], kas_ex_guard(ir, at, 0, size - 1, kas_lower_read(l, n->in[k], idx)));
         sum = kas_ex_binary(ir, KAS_FN_ADD, sum, part);
         begin += size;
     }
     ir->tensor[tensor].def = sum;
+    note_parts(l, node);
 }
 
 void kas_lower_concat_gradient(kas_lower *l, int node)
@@ -81,7 +131,8 @@ void kas_lower_concat_gradient(kas_lower *l, int node)
         const int q = kas_lower_q_var(l, node, n->in[k]);
         idx[KAS_DIM_Q] = kas_ix_var(l->ir, q);
         leave_segment(l->ir, idx, dim, begin);
-        const kas_ex dy = kas_lower_read_gradient(l, node, idx);
+        const kas_ex dy =
+            kas_lower_part_gained(l, node, n->in[k], kas_lower_read_gradient(l, node, idx));
         kas_lower_contribute(l, n->in[k], kas_lower_sum_q(l, node, n->in[k], q, dy));
         begin += l->size[n->in[k]][n->dim];
     }
