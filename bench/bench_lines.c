@@ -23,12 +23,13 @@ static const char *const way_names[WAYS] = {"lines", "library"};
 static const double least_seconds = 2e-3; /* of a turn */
 
 /* The program is linked with --wrap=kas_lines_pay. */
-bool __real_kas_lines_pay(const kas_conv_desc *desc, kas_conv_pass pass);
-bool __wrap_kas_lines_pay(const kas_conv_desc *desc, kas_conv_pass pass);
+bool __real_kas_lines_pay(const kas_conv_desc *desc, kas_conv_pass pass, int lanes);
+bool __wrap_kas_lines_pay(const kas_conv_desc *desc, kas_conv_pass pass, int lanes);
 
 static int wanted;
-bool __wrap_kas_lines_pay(const kas_conv_desc *desc, kas_conv_pass pass)
+bool __wrap_kas_lines_pay(const kas_conv_desc *desc, kas_conv_pass pass, int lanes)
 {
+    (void)lanes;
     return wanted == LINES && kas_lines_fit(desc, pass);
 }
 
@@ -213,7 +214,10 @@ static kas_status put(const bench *b, const shape *s, const char *name, const ka
     kas_line_int(&out, "rounds", b->o->rounds);
     turns_put(&out, figures, way_names);
     kas_line_text(&out, "implementation", kas_conv_cpu_implementation(b->conv[LIBRARY], pass));
-    kas_line_text(&out, "chosen", way_names[__real_kas_lines_pay(d, pass) ? LINES : LIBRARY]);
+    kas_line_text(
+        &out, "chosen",
+        way_names[__real_kas_lines_pay(d, pass, kas_cpu_avx2 ? kas_cpu_lanes() : 4) ? LINES
+                                                                                    : LIBRARY]);
     return turns_print(&out);
 }
 

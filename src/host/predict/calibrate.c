@@ -115,8 +115,8 @@ static void release(session *s)
 
 /* ---- times ----------------------------------------------------------------------------------- */
 
-/* Times one kernel; NULL: the unmodified network. A kernel that cannot be lowered, or does not fit the
- * device or its compiler, is left out. */
+/* Times one kernel; NULL: the unmodified network, which is needed. A kernel that cannot be lowered, or
+ * does not fit the device or its compiler, is left out. */
 static kas_status time_one(session *s, int n, kas_turns *turns, const kas_replacement *replacement)
 {
     const kas_model_options options = {.batch = BATCH, .precision = s->o->precision};
@@ -132,7 +132,7 @@ static kas_status time_one(session *s, int n, kas_turns *turns, const kas_replac
         return KAS_OK;
     }
     kas_programs_free(&t->programs);
-    return status == KAS_UNSUPPORTED || status == KAS_NO_MEMORY
+    return replacement && (status == KAS_UNSUPPORTED || status == KAS_NO_MEMORY)
                ? KAS_OK
                : kas_fail_context(status, "%s", nets[n].name);
 }

@@ -50,7 +50,7 @@ double kas_cpu_conv_seconds(const kas_machine *m, const kas_conv_desc *d, kas_co
     const double rate = m->rate[d->dtype == KAS_F32   ? KAS_PRECISION_FP32
                                 : d->dtype == KAS_F16 ? KAS_PRECISION_FP16
                                                       : KAS_PRECISION_BF16];
-    if (pass == KAS_CONV_FORWARD && kas_lines_pay(d, pass))
+    if (pass == KAS_CONV_FORWARD && kas_lines_pay(d, pass, (int)m->lanes))
         return kas_lines_macs(d) / (rate * m->efficiency[KAS_CONV_DEPTHWISE]);
     if (kas_products_pay(d, pass))
         return kas_products_macs(d) / rate;
@@ -61,11 +61,12 @@ double kas_cpu_conv_seconds(const kas_machine *m, const kas_conv_desc *d, kas_co
     return macs / (rate * m->efficiency[class]);
 }
 
-double kas_cpu_conv_passes(const kas_sweep *pass)
+double kas_cpu_conv_passes(const kas_machine *m, const kas_sweep *pass)
 {
     const kas_conv_desc *d = &pass->conv;
     const double size = (double)kas_dtype_size(d->dtype);
-    const bool copied = pass->kernel && !pass->held && !kas_lines_pay(d, pass->conv_pass) &&
+    const bool copied = pass->kernel && !pass->held &&
+                        !kas_lines_pay(d, pass->conv_pass, (int)m->lanes) &&
                         !kas_products_pay(d, pass->conv_pass);
     const double weights =
         (double)d->kernel_h * d->kernel_w * d->c_out * (d->c_in / d->groups) * size;

@@ -17,6 +17,6 @@ double kas_cpu_conv_seconds(const kas_machine *machine, const kas_conv_desc *des
 /* Returns the bytes that passes of our own in front of a convolution and behind it move: weights of a
  * kernel that change are copied to the library's order in every call; and an activation is computed in
  * place. */
-double kas_cpu_conv_passes(const kas_sweep *pass);
+double kas_cpu_conv_passes(const kas_machine *machine, const kas_sweep *pass);
 
 #endif

@@ -92,6 +92,27 @@ kas_conv_class kas_conv_class_of(const kas_conv_desc *d)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
+/* Checks what no limit of a single field says. */
+static kas_status check(const char *path, const kas_machine *m)
+{
+    const bool whole = m->cores == floor(m->cores) && m->lanes == floor(m->lanes);
+    if (!whole || (!m->gpu && m->lanes != 4 && m->lanes != 8 && m->lanes != 16))
+        return kas_fail(KAS_BAD_INPUT,
+                        "%s: cores %g and lanes %g: whole numbers are expected, and a CPU has 4, 8 "
+                        "or 16 lanes",
+                        path, m->cores, m->lanes);
+    if (m->gpu != (m->threads > 0))
+        return kas_fail(KAS_BAD_INPUT,
+                        "%s: gpu %s and threads %g: a GPU has threads, and a CPU has 0", path,
+                        m->gpu ? "true" : "false", m->threads);
+    if (!kas_machine_is_ordered(m))
+        return kas_fail(KAS_BAD_INPUT,
+                        "%s: inner_bandwidth %g, outer_bandwidth %g and memory_bandwidth %g: each "
+                        "must be at least as large as the next",
+                        path, m->inner_bandwidth, m->outer_bandwidth, m->memory_bandwidth);
+    return KAS_OK;
+}
+
 static kas_status read_json(const cJSON *json, const char *path, kas_machine *out)
 {
     const char *allowed[FIELDS + 3] = {"schema_version", "kind"};
@@ -108,12 +129,7 @@ static kas_status read_json(const cJSON *json, const char *path, kas_machine *ou
                         path, kind);
     KAS_TRY(kas_json_only(json, path, allowed));
     KAS_TRY(kas_fields_read(fields, FIELDS, json, path, out));
-    if (!kas_machine_is_ordered(out))
-        return kas_fail(KAS_BAD_INPUT,
-                        "%s: inner_bandwidth %g, outer_bandwidth %g and memory_bandwidth %g: each "
-                        "must be at least as large as the next",
-                        path, out->inner_bandwidth, out->outer_bandwidth, out->memory_bandwidth);
-    return KAS_OK;
+    return check(path, out);
 }
 
 kas_status kas_machine_read(const char *path, kas_machine *out)
@@ -289,6 +305,8 @@ kas_status kas_machine_find(const char *spec, const char *device, int threads, k
     for (int i = 0; (m = kas_machine_builtin(i)); i++)
         if (strcmp(spec, m->name) == 0) {
             *out = *m;
+            if (!m->gpu && threads > 0)
+                scale_to(out, threads);
             return KAS_OK;
         }
     if (strchr(spec, '/') || strstr(spec, ".json"))

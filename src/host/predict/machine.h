@@ -64,7 +64,8 @@ typedef struct kas_machine {
 const kas_field *kas_machine_fields(int *fitted, int *count);
 
 /* Finds a machine by what --machine takes: a built-in name ("h100"), the path of a machine file, or
- * "auto", the device of this machine that kas_machine_here finds by `device` and `threads`. Fails
+ * "auto", the device of this machine that kas_machine_here finds by `device` and `threads`. A built-in
+ * CPU has `threads` cores, too, unless that is 0. Fails
  * with KAS_BAD_INPUT, which names the built-in ones, or field, value and limits in a damaged
  * file. */
 kas_status kas_machine_find(const char *spec, const char *device, int threads, kas_machine *out);

@@ -20,7 +20,7 @@ static double behind(double bytes, double size, double bandwidth, double beyond)
 
 static double memory_seconds(const kas_machine *m, double bytes)
 {
-    if (m->threads > 0)
+    if (m->gpu)
         return kas_gpu_memory(m, bytes);
     const double outer = behind(bytes, m->outer_bytes, m->outer_bandwidth, 1 / m->memory_bandwidth);
     return bytes > 0 ? behind(bytes, m->inner_bytes, m->inner_bandwidth, outer / bytes) : 0;
@@ -74,7 +74,7 @@ static void generated(const kas_machine *m, const kas_sweep *pass, double part[K
     const kas_operation *op = pass->kernel;
     const double blocks = (double)op->grid[0] * op->grid[1] * op->grid[2];
     const double lanes = fmax(1, op->effort.lanes);
-    if (m->threads > 0) {
+    if (m->gpu) {
         kas_gpu_generated(m, op, steps_of(m, &op->effort, kas_gpu_idle(m, op)), part);
         return;
     }
@@ -160,7 +160,7 @@ static void library(const kas_machine *m, const kas_sweep *pass, double part[KAS
 {
     part[KAS_BOUND_MEMORY] = moving_seconds(m, pass);
     if (!m->gpu)
-        part[KAS_BOUND_MEMORY] += memory_seconds(m, kas_cpu_conv_passes(pass));
+        part[KAS_BOUND_MEMORY] += memory_seconds(m, kas_cpu_conv_passes(m, pass));
     part[KAS_BOUND_ARITHMETIC] = conv_seconds(m, &pass->conv, pass->conv_pass);
     part[KAS_BOUND_LAUNCH] += m->call;
 }
@@ -170,7 +170,7 @@ static void library(const kas_machine *m, const kas_sweep *pass, double part[KAS
 static void own_pass(const kas_machine *m, const kas_sweep *pass, double part[KAS_BOUNDS])
 {
     part[KAS_BOUND_MEMORY] = memory_seconds(m, pass->bytes) / m->pass;
-    if (m->threads > 0)
+    if (m->gpu)
         part[KAS_BOUND_LATENCY] = pass->rounds * kas_gpu_latency(m, pass->bytes);
 }
 
@@ -191,7 +191,7 @@ static double least_seconds(const kas_machine *m, const kas_conv_desc *d)
 static double floor_of(const kas_machine *m, const kas_sweep *pass)
 {
     const double memory =
-        m->threads > 0 ? memory_seconds(m, pass->bytes) : pass->bytes / m->inner_bandwidth;
+        m->gpu ? memory_seconds(m, pass->bytes) : pass->bytes / m->inner_bandwidth;
     double arithmetic = 0;
     if (pass->library)
         arithmetic = least_seconds(m, &pass->conv);
@@ -218,7 +218,7 @@ static kas_estimate predict_launch(const kas_machine *m, const kas_sweep *pass)
     for (int i = 0; i < KAS_BOUND_LAUNCH; i++)
         if (e.part[i] == longest && longest > e.part[KAS_BOUND_LAUNCH])
             e.bound = (kas_bound)i;
-    e.seconds = e.part[KAS_BOUND_LAUNCH] + (m->threads > 0 ? longest : sum);
+    e.seconds = e.part[KAS_BOUND_LAUNCH] + (m->gpu ? longest : sum);
     return e;
 }
 

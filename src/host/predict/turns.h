@@ -27,9 +27,11 @@ static inline bool kas_turns_is_quiet(double unmodified, double fastest)
 }
 
 typedef struct kas_turns_result {
-    double seconds, unmodified, ratio; /* of a forward pass; ratio: below 1 is faster */
-    double ratio_low, ratio_high;      /* quartiles over the turns */
-    int turns;                         /* that count */
+    /* Of a forward pass. unmodified: by the slower witness of each turn, by which it is judged; ratio: to
+     * the mean of both witnesses, below 1 is faster */
+    double seconds, unmodified, ratio;
+    double ratio_low, ratio_high; /* quartiles over the turns */
+    int turns;                    /* that count */
     bool disturbed; /* fewer than KAS_LEAST_TURNS were quiet; then all of them count */
     /* The launches of the changed network, each with its own time. Points into the programs. */
     kas_planned_bytes planned;

@@ -12,7 +12,9 @@ kas_status kas_search_machine(const kas_search_options *options, const kas_devic
     const char *spec = *options->latency_on ? options->latency_on : "auto";
     kas_device_info gpu = {.kind = KAS_DEVICE_CUDA};
     if (strcmp(spec, "auto") != 0 || !*devices->name)
-        return kas_machine_find(spec, devices->spec[0], options->threads, out);
+        /* the threads are those of a worker here, and say nothing of a machine with a name */
+        return kas_machine_find(spec, devices->spec[0],
+                                strcmp(spec, "auto") == 0 ? options->threads : 0, out);
     memcpy(gpu.name, devices->name, sizeof gpu.name); /* the driver is not asked here (devices.h) */
     return kas_machine_of(&gpu, out);
 }

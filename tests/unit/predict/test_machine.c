@@ -59,12 +59,12 @@ static void unknown_names_list_the_known_ones(void **state)
     refuse("/nowhere/m.json", "/nowhere/m.json");
 }
 
-/* Replaces the first `from` in the file of a machine by `to`. */
-static void damage(const char *from, const char *to)
+/* Replaces the first `from` in the file of a built-in machine by `to`. */
+static void damage(const char *machine, const char *from, const char *to)
 {
     kas_buf text = {0}, out = {0};
     kas_machine m;
-    OK(kas_machine_find("a100", "auto", 0, &m));
+    OK(kas_machine_find(machine, "auto", 0, &m));
     OK(kas_machine_write(path, &m));
     OK(kas_file_read(path, 1 << 16, &text));
     const char *at = strstr(kas_buf_text(&text), from);
@@ -80,22 +80,30 @@ static void damaged_files_are_refused(void **state)
 {
     (void)state;
     static const struct {
-        const char *from, *to, *words;
+        const char *machine, *from, *to, *words;
     } cases[] = {
-        {"\"cores\":108", "\"cores\":0", "cores"},
-        {"\"cores\":108", "\"cores\":\"many\"", "found a string"},
-        {"\"cores\":108,", "", "cores"},
-        {"\"clock\":1410000000", "\"clock\":-1", "-1"},
-        {"\"efficiency_map\":", "\"efficiency_map\":9", "efficiency_map"},
-        {"\"inner_bandwidth\":19500000000000", "\"inner_bandwidth\":1e10", "outer_bandwidth"},
-        {"\"gpu\":true", "\"gpu\":1", "gpu"},
-        {"\"launch\"", "\"lunch\"", "lunch"},
-        {"\"kind\":\"machine\"", "\"kind\":\"recipe\"", "expected \"machine\", found \"recipe\""},
-        {"\"schema_version\":1", "\"schema_version\":9", "9"},
-        {"}", "", "machine.json"},
+        {"a100", "\"cores\":108", "\"cores\":0", "cores"},
+        {"a100", "\"cores\":108", "\"cores\":\"many\"", "found a string"},
+        {"a100", "\"cores\":108,", "", "cores"},
+        {"a100", "\"clock\":1410000000", "\"clock\":-1", "-1"},
+        {"a100", "\"efficiency_map\":", "\"efficiency_map\":9", "efficiency_map"},
+        {"a100", "\"inner_bandwidth\":19500000000000", "\"inner_bandwidth\":1e10",
+         "outer_bandwidth"},
+        {"a100", "\"gpu\":true", "\"gpu\":1", "gpu"},
+        {"a100", "\"gpu\":true", "\"gpu\":false", "lanes 64"},
+        {"a100", "\"threads\":2048", "\"threads\":0", "gpu true and threads 0"},
+        {"cpu", "\"threads\":0", "\"threads\":2048", "gpu false and threads 2048"},
+        {"cpu", "\"lanes\":16", "\"lanes\":32", "lanes 32"},
+        {"cpu", "\"lanes\":16", "\"lanes\":8.5", "whole numbers"},
+        {"a100", "\"cores\":108", "\"cores\":1.5", "whole numbers"},
+        {"a100", "\"launch\"", "\"lunch\"", "lunch"},
+        {"a100", "\"kind\":\"machine\"", "\"kind\":\"recipe\"",
+         "expected \"machine\", found \"recipe\""},
+        {"a100", "\"schema_version\":1", "\"schema_version\":9", "9"},
+        {"a100", "}", "", "machine.json"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        damage(cases[i].from, cases[i].to);
+        damage(cases[i].machine, cases[i].from, cases[i].to);
         refuse(path, cases[i].words);
         refuse(path, "machine.json");
     }
@@ -138,6 +146,10 @@ static void cores_of_a_cpu(void **state)
     assert_true(m.rate[KAS_PRECISION_FP32] == 4 * two->rate[KAS_PRECISION_FP32]);
     assert_true(m.memory_bandwidth == two->memory_bandwidth);
     assert_true(!m.calibrated);
+    OK(kas_machine_find("cpu", "auto", 8, &m)); /* --threads */
+    assert_true(m.cores == 8 && m.rate[0] == 4 * kas_machine_builtin(0)->rate[0]);
+    OK(kas_machine_find("h100", "auto", 8, &m));
+    assert_true(m.cores == 132);
 }
 
 /* A study keeps the model of its device: it must be one that can be read, also for one core. */

@@ -307,10 +307,12 @@ static kas_status run_all(session *s)
         {"floor", KAS_RIGHT},  {"launches", KAS_RIGHT}, {"bound", KAS_LEFT}};
     predicted plain = {0};
     if (!s->machine.calibrated)
-        kas_warn("the machine \"%s\" was never calibrated: times come from data sheets and from "
-                 "what is usual, so compare kernels with them and trust no time; kas-gpu doctor "
-                 "--calibrate measures the machine on which it runs",
-                 s->machine.name);
+        kas_warn("the machine \"%s\" was never calibrated: times come from %s, so compare kernels "
+                 "with them and trust no time; kas-gpu doctor --calibrate measures the machine on "
+                 "which it runs",
+                 s->machine.name,
+                 s->machine.gpu ? "data sheets and from what is usual"
+                                : "what was measured on a server's two cores");
     if (!s->o->common.json)
         s->table = kas_table_create(columns, sizeof columns / sizeof *columns);
     KAS_TRY(predict(s, NULL, &plain));

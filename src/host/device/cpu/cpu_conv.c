@@ -57,12 +57,14 @@ static kas_status create_library(kas_cpu *cpu, kas_conv *conv, kas_conv_pass pas
 
 static kas_status create_passes(kas_cpu *cpu, kas_conv *conv)
 {
+    const int lanes = kas_cpu_avx2 ? kas_cpu_lanes() : 4;
     bool loops = false, wide = false;
     const kas_conv_desc desc = library_desc(conv);
     for (int pass = 0; pass < 3; pass++) {
         if (!kas_conv_uses(&conv->desc, (kas_conv_pass)pass))
             continue;
-        conv->lines[pass] = cpu->use_library && kas_lines_pay(&conv->desc, (kas_conv_pass)pass);
+        conv->lines[pass] =
+            cpu->use_library && kas_lines_pay(&conv->desc, (kas_conv_pass)pass, lanes);
         if (conv->lines[pass])
             continue;
         const kas_status status = create_library(cpu, conv, (kas_conv_pass)pass);

@@ -60,12 +60,13 @@ kas_status kas_wide_conv_hold(kas_cpu *cpu, const kas_wide_conv *wide, const kas
                               kas_dnnl_pass *library, void *w);
 
 /* A convolution over lines of pixels (conv_lines.h). kas_lines_fit returns whether a pass can be run
- * so, and kas_lines_pay whether that is faster than oneDNN. kas_lines_macs
+ * so, and kas_lines_pay whether that is faster than oneDNN on a processor whose vectors have so many
+ * lanes: 16 with AVX-512, 8 with AVX2, 4 without. kas_lines_macs
  * returns the multiply-adds of a forward pass over lines: those of lanes without a channel count, and
  * copies in as many as they take as long as. `partial` is scratch of kas_lines_partial bytes for the
  * gradient of the weights. */
 bool kas_lines_fit(const kas_conv_desc *desc, kas_conv_pass pass);
-bool kas_lines_pay(const kas_conv_desc *desc, kas_conv_pass pass);
+bool kas_lines_pay(const kas_conv_desc *desc, kas_conv_pass pass, int lanes);
 double kas_lines_macs(const kas_conv_desc *desc);
 size_t kas_lines_partial(const kas_conv_desc *desc);
 void kas_lines_run(const kas_cpu *cpu, const kas_conv_desc *desc, kas_conv_pass pass,

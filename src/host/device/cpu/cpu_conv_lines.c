@@ -126,12 +126,12 @@ static bool groups_pay(const kas_conv_desc *d, kas_conv_pass pass)
  * than a vector has, which takes it long unless they are many and read without windows. For gradients
  * it has a vector for each group, and takes long for the weights of taps that lie apart. Without AVX2
  * channels are picked one by one. */
-static bool groups_pay_avx2(const kas_conv_desc *d, kas_conv_pass pass)
+static bool groups_pay_avx2(const kas_conv_desc *d, kas_conv_pass pass, int lanes)
 {
     enum { VECTOR = 8 };
     const kas_lines_args a = args_of(d, pass);
     const bool windows = d->kernel_h * d->kernel_w > 1;
-    if (!kas_cpu_avx2)
+    if (lanes < VECTOR)
         return false;
     return pass == KAS_CONV_FORWARD
                ? a.reads < VECTOR && (a.reads == 1 || a.lanes < VECTOR || windows)
@@ -142,10 +142,10 @@ static bool groups_pay_avx2(const kas_conv_desc *d, kas_conv_pass pass)
 /* oneDNN is fast where a depthwise window's taps are few and lie side by side: gradients of taps that
  * lie apart take it 3 to 20 times as long as these kernels, those of wide windows 4 to 5 times, and
  * windows that begin far in front of a row 7 to 30 times. */
-static bool depthwise_pays(const kas_conv_desc *d, kas_conv_pass pass)
+static bool depthwise_pays(const kas_conv_desc *d, kas_conv_pass pass, bool avx512)
 {
     enum { WIDE = 5 };
-    const int most = kas_cpu_avx512 ? 8 : 4; /* pixels in front of a row */
+    const int most = avx512 ? 8 : 4; /* pixels in front of a row */
     const bool apart = d->kernel_h * d->kernel_w > 1 && kas_conv_dilation(d) > 1,
                far = d->kernel_w / 2 * kas_conv_dilation(d) > most;
     return far || (apart && pass != KAS_CONV_FORWARD) ||
@@ -179,15 +179,16 @@ static bool map_pays_avx2(const kas_conv_desc *d, kas_conv_pass pass)
 
 /* Measured against oneDNN 2.6, with AVX-512 and without (bench/results). Elsewhere oneDNN is as fast or
  * faster. */
-bool kas_lines_pay(const kas_conv_desc *d, kas_conv_pass pass)
+bool kas_lines_pay(const kas_conv_desc *d, kas_conv_pass pass, int lanes)
 {
+    const bool avx512 = lanes >= 16;
     if (!kas_lines_fit(d, pass))
         return false;
     if (kas_conv_is_depthwise(d))
-        return depthwise_pays(d, pass);
+        return depthwise_pays(d, pass, avx512);
     if (has_groups(d))
-        return kas_cpu_avx512 ? groups_pay(d, pass) : groups_pay_avx2(d, pass);
-    return kas_cpu_avx512 ? map_pays(d, pass) : map_pays_avx2(d, pass);
+        return avx512 ? groups_pay(d, pass) : groups_pay_avx2(d, pass, lanes);
+    return avx512 ? map_pays(d, pass) : map_pays_avx2(d, pass);
 }
 
 double kas_lines_macs(const kas_conv_desc *d)
