@@ -210,7 +210,7 @@ static kas_status choose_schedule(builder *b, const kas_nest *open, const kas_ne
     else if (o->tuned)
         KAS_TRY(kas_tuned_take(&b->ir, open, o->tuned, op, out, &b->program->tuned));
     else if (o->schedule_seed)
-        KAS_TRY(kas_schedule_vary(&b->ir, open, &rng, out));
+        KAS_TRY(kas_schedule_vary(&b->ir, open, &plain->schedule, &rng, out));
     return KAS_OK;
 }
 

@@ -173,6 +173,7 @@ static void test_refused(void **state)
         {"lane d2\nrows d1 5\n", "a block has 2 rows or more"},
         {"lane d2\nrows d1 2\nrows d0 2\n", "the rows of a block are a loop already"},
         {"lane d2\nserial d1\nrows d0 2\n", "the order is lane, "},
+        {"lane d2\nlanes 3\nlanes 2\nblock lanes x\n", "it was taken already"},
         {"lane d2\nlanes 7\n", "a block has 1 lane to all of them"},
         {"lane d2\nblock lanes x\n", "there is one chunk only"},
         {"lane d2\nblock rows x\n", "there is one chunk only"},
@@ -226,6 +227,17 @@ static void test_refused_around_a_tile(void **state)
     ir.cpu = true;
     OK(kas_nest_open(&ir, y, sum(turn, kas_ex_load(&ir, x, place)), &open));
     assert_refused(&open, "lane d0\nstage r0 8\naround r0\n", "for all of them, inside the lanes");
+    /* A long sum around the lanes, whose inner part is staged in each turn of what stands around it. */
+    const int64_t longer = 8 * 64;
+    const int z = tensor(KAS_TENSOR_EXTERN, 1, &longer), turns = kas_ir_var(&ir, 64);
+    const kas_ix far = kas_ix_add(&ir, kas_ix_scale(&ir, var(ir.tensor[y].var[0]), 64), var(turns));
+    OK(kas_nest_open(&ir, y, sum(turns, kas_ex_load(&ir, z, far)), &open));
+    kas_nest nest;
+    take_same(&open, "split r0 16\nsplit r0/16 2\nlane d0\nstage r0%16 16\naround r0/16/2\n", 0,
+              &nest);
+    assert_int_equal(nest.tiles, 1);
+    assert_refused(&open, "split r0 32\nlane d0\nstage r0%32 32\nunroll r0/32\n", "turn by turn");
+    assert_refused(&open, "split r0 32\nlane d0\nstage r0%32 32\nunroll r0%32\n", "turn by turn");
     ir.cpu = false;
 }
 
@@ -367,12 +379,13 @@ static void test_random(void **state)
     for (int k = 0; k < KERNELS; k++) {
         kas_rng rng = kas_rng_make(1, KAS_PURPOSE_TEST, (uint64_t)k);
         kas_nest open, nest;
-        kas_schedule schedule;
+        kas_schedule schedule, usual;
         kas_ir_free(&ir);
         OK(kas_ir_init(&ir));
         random_kernel(&rng, &open);
         nest = open;
-        OK(kas_schedule_vary(&ir, &open, &rng, &schedule));
+        OK(kas_schedule_default(&ir, &open, &usual));
+        OK(kas_schedule_vary(&ir, &open, &usual, &rng, &schedule));
         OK(kas_schedule_apply(&ir, &schedule, &nest));
         OK(kas_nest_prove_bounds(&ir, &nest));
         const bool other = reorders(&open, &nest);

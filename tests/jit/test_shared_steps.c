@@ -107,6 +107,10 @@ static void test_boxes(void **state)
                    "split r0 8\nlane d1\nserial d0\naround r0/8\nstage r0%8 8\nprefetch r0%8\n"
                    "prefetch r0%8\n",
                    "under way already");
+    assert_refused(&open,
+                   "split r0 12\nsplit r0%12 4\nlane d1\nserial d0\naround r0/12\n"
+                   "stage r0%12%4 4\nunroll r0%12/4\n",
+                   "what its turns read is staged, turn by turn");
     assert_refused(&open, "split r0 8\nlane d1\nserial d0\nstage r0%8 8\n",
                    "the reduction does not run around the lanes");
     assert_refused(&open, "lane d1\nserial d0\naround r0\nstage r0 8\n", "split it first");

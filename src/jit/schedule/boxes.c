@@ -22,14 +22,14 @@
 
 #include "jit/schedule/nest.h"
 
-enum { WARP = 32, BANKS = 32, SECTOR_BYTES = 32, MOST_PARTS = 16, PADS = 5 };
+enum { BANKS = 32, SECTOR_BYTES = 32, MOST_PARTS = 16, PADS = 5 };
 
 /* A term of an index that changes within the block. */
 typedef struct part {
     int64_t coeff, atom;
     int64_t span; /* the atom's largest value in the block less its smallest */
     int dim;
-    int64_t value[WARP]; /* of a warp's lanes, where all other variables are 0 */
+    int64_t value[KAS_WARP]; /* of a warp's lanes, where all other variables are 0 */
 } part;
 
 typedef struct dim {
@@ -204,11 +204,11 @@ static int64_t value_at(const boxing *b, kas_ix ix, int64_t lane, int64_t row)
 
 /* Returns how many turns the banks need for the places of a warp: the most different elements of one
  * bank. */
-static int waves_at(const int64_t place[WARP])
+static int waves_at(const int64_t place[KAS_WARP])
 {
-    int64_t held[BANKS][WARP];
+    int64_t held[BANKS][KAS_WARP];
     int of_bank[BANKS] = {0}, most = 1;
-    for (int t = 0; t < WARP; t++) {
+    for (int t = 0; t < KAS_WARP; t++) {
         const int bank = (int)(((place[t] % BANKS) + BANKS) % BANKS);
         int i = of_bank[bank] - 1;
         while (i >= 0 && held[bank][i] != place[t])
@@ -224,11 +224,11 @@ static int waves_at(const int64_t place[WARP])
 /* Returns how many turns the banks need for what the lanes of a warp read. */
 static int waves_of(const boxing *b)
 {
-    int64_t place[WARP] = {0};
+    int64_t place[KAS_WARP] = {0};
     for (int i = 0; i < b->parts; i++) {
         const dim *d = &b->dim[b->part[i].dim];
         const int64_t step = b->part[i].coeff / d->stride * d->step;
-        for (int t = 0; t < WARP; t++)
+        for (int t = 0; t < KAS_WARP; t++)
             place[t] += step * b->part[i].value[t];
     }
     return waves_at(place);
@@ -238,7 +238,7 @@ static int waves_of(const boxing *b)
 static void set_values(boxing *b)
 {
     const kas_nest *n = b->nest;
-    for (int t = 0; t < WARP; t++) {
+    for (int t = 0; t < KAS_WARP; t++) {
         const int64_t lane = t % (int64_t)n->block[0] * n->width, row = t / (int64_t)n->block[0];
         for (int i = 0; i < b->parts; i++)
             b->part[i].value[t] = atom_at(b, b->part[i].atom, lane < n->lanes ? lane : 0,
@@ -291,8 +291,8 @@ static int waves_to_fill(const boxing *b, const kas_shared_box *box)
 {
     const int64_t threads = (int64_t)b->nest->block[0] * b->nest->block[1],
                   cols = b->ir->var_size[box->dim[0]], side = cols < threads ? cols : threads;
-    int64_t place[WARP];
-    for (int t = 0; t < WARP; t++)
+    int64_t place[KAS_WARP];
+    for (int t = 0; t < KAS_WARP; t++)
         place[t] = t % side * box->step[0] + (box->dims > 1 ? t / side * box->step[1] : 0);
     return waves_at(place);
 }

@@ -19,12 +19,8 @@ typedef struct parts {
 
 static bool is_open(const kas_nest *nest, int var)
 {
-    if (var == nest->lane || var == nest->inner) /* short rows of lanes may be taps, turns are */
-        return false;
-    for (int i = 0; i < nest->loops; i++)
-        if (nest->loop[i] == var)
-            return true;
-    return false;
+    /* short rows of lanes may be taps, turns are */
+    return var != nest->lane && var != nest->inner && kas_nest_place_in(nest, var) >= 0;
 }
 
 /* Finds whether an index has variables of open loops, and others. */

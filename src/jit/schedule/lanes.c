@@ -24,7 +24,6 @@
 #include <stdlib.h>
 
 enum {
-    WARP = 32,
     SECTOR = 8,         /* floats in 32 bytes, which a GPU fetches at once */
     PAGE = 1024,        /* floats */
     REDUCED = 4,        /* weight of a read at every turn of a reduction */
@@ -100,8 +99,8 @@ typedef struct pattern {
 static pattern look(const kas_ir *ir, kas_ix ix, int lane)
 {
     const int64_t size = ir->var_size[lane];
-    pattern p = {size < WARP ? (int)size : WARP, 1, true, true, 0};
-    int64_t value[WARP], before;
+    pattern p = {size < KAS_WARP ? (int)size : KAS_WARP, 1, true, true, 0};
+    int64_t value[KAS_WARP], before;
     kas_ix_sum_at(ir, kas_ix_get(ir, ix), lane, 0, p.lanes, value);
     before = *value;
     for (int l = 1; l < p.lanes; l++) {
@@ -118,7 +117,7 @@ static pattern look(const kas_ir *ir, kas_ix ix, int lane)
 /* Returns how many sectors these bytes lie in. */
 static int count_sectors(const int64_t *value, int lanes, int64_t size)
 {
-    int64_t seen[WARP];
+    int64_t seen[KAS_WARP];
     int sectors = 0;
     for (int l = 0; l < lanes; l++) {
         const int64_t sector = value[l] * size / SECTOR_BYTES;
@@ -134,9 +133,9 @@ static int count_sectors(const int64_t *value, int lanes, int64_t size)
 double kas_ix_lane_sectors(const kas_ir *ir, kas_ix ix, int lane, size_t size)
 {
     const int64_t extent = ir->var_size[lane], bytes = (int64_t)size;
-    const int lanes = extent < WARP ? (int)extent : WARP;
+    const int lanes = extent < KAS_WARP ? (int)extent : KAS_WARP;
     const kas_ix_sum *sum = kas_ix_get(ir, ix);
-    int64_t value[WARP], apart;
+    int64_t value[KAS_WARP], apart;
     if (!kas_ix_coeff(ir, ix, lane, &apart)) {
         kas_ix_sum_at(ir, sum, lane, 0, lanes, value);
         return (double)count_sectors(value, lanes, bytes) / lanes;

@@ -5,6 +5,15 @@
 
 #include "jit/schedule/schedule.h"
 
+/* What several files go by. */
+enum {
+    KAS_WARP = 32,            /* threads of a GPU that run together */
+    KAS_MOST_LANES = 1024,    /* of a block */
+    KAS_MOST_INNER = 16,      /* turns of a loop inside the lanes */
+    KAS_MOST_TILE_TURNS = 64, /* KAS_TILE_TURNS of tile.h */
+    KAS_MOST_GRID_YZ = 65535  /* coordinates y and z of a block */
+};
+
 /* Adds a step that was taken; returns false when there are too many. */
 bool kas_nest_record(kas_nest *nest, kas_step step);
 /* Takes a step on the loop of a variable. */

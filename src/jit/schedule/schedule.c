@@ -6,7 +6,6 @@
 #include "jit/schedule/wide.h"
 
 enum {
-    WARP = 32,
     LANES = 1024,     /* lanes of a block, when each lane is alone */
     LANES_KEPT = 256, /* when a lane keeps values between loops: one round of threads */
     LANES_LEAST = 64, /* fewest lanes, for the sake of the block's threads */
@@ -19,8 +18,7 @@ enum {
     UNROLLED = 25,       /* most turns of a reduction inside a lane: a 5x5 window */
     UNROLLED_COST = 100, /* most simple operations of all its turns */
     INSIDE = 32,         /* most turns of the part of a long sum that is inside a lane, on a CPU */
-    INSIDE_COST = 4,     /* most simple operations of a turn there */
-    GRID_YZ = 65535
+    INSIDE_COST = 4      /* most simple operations of a turn there */
 };
 
 /* Of what blocks fetch, how much less makes another order of the loops worth it */
@@ -138,7 +136,7 @@ static kas_status place_grid(kas_ir *ir, kas_nest *nest, axes *a)
                 at = i;
         if (at < 0)
             continue;
-        if (axis > 0 && a->size[at] > GRID_YZ && a->var[at] >= 0)
+        if (axis > 0 && a->size[at] > KAS_MOST_GRID_YZ && a->var[at] >= 0)
             KAS_TRY(kas_nest_step_on(ir, nest, KAS_STEP_SERIAL, a->var[at], 0));
         else
             KAS_TRY(place_block(ir, nest, a->var[at], axis));
@@ -189,9 +187,9 @@ static int64_t rows_of_block(const kas_ir *ir, const kas_nest *nest, int64_t siz
     double rows = BLOCK_WORK / ((double)nest->lanes * work);
     if (rows > blocks / enough)
         rows = blocks / enough;
-    const int64_t least = nest->block[0] < WARP ? WARP / nest->block[0]
-                          : nest->lanes < WARP  ? 2
-                                                : 1;
+    const int64_t least = nest->block[0] < KAS_WARP ? KAS_WARP / nest->block[0]
+                          : nest->lanes < KAS_WARP  ? 2
+                                                    : 1;
     const int64_t whole = rows < (double)least ? least : (int64_t)rows;
     return whole < size ? whole : size;
 }

@@ -52,7 +52,9 @@
  *                      memory (boxes.c): in front of the rows of a block (L are the rows and n all
  *                      of its turns there, or the lanes where a block has no rows), or in front of
  *                      a reduction around the lanes (n are all of its turns). Then threads meet at
- *                      barriers in each turn, and all must have the same number of rows.
+ *                      barriers in each turn, and all must have the same number of rows. What is
+ *                      copied in front of a reduction around the lanes is so in each turn of those
+ *                      around it: neither it nor these can be unrolled any more.
  *     lanes n          n lanes share a block; chunks of as many are a loop called `lanes`.
  *     vectorise n      A thread has n neighbouring lanes and accesses 16 bytes at once. What is
  *                      written must be aligned runs (wide.h).
@@ -78,11 +80,12 @@
  *
  * From `lane` on, steps come in the order in which they are listed here, a loop's unroll beside
  * vthread, rfactor beside rows, serial beside block, and a GPU's stage and prefetch last: what
- * shares a block cannot be split any more. How far a GPU unrolls loops (emit/unroll.c), which values
- * stay in registers between the loops of a row (emit/emit_kept.h) and what lanes pick (picks.c)
- * follow from the nest and are no steps. A reduction is also split over launches, when a kernel is
- * lowered (lower/reduce.c); its parts are then a tensor, which has a kernel and a schedule of its
- * own. */
+ * shares a block cannot be split any more. Steps without a loop are taken once.
+ *
+ * How far a GPU unrolls loops (emit/unroll.c), which values stay in registers between the loops of a
+ * row (emit/emit_kept.h) and what lanes pick (picks.c) follow from the nest and are no steps. A
+ * reduction is also split over launches, when a kernel is lowered (lower/reduce.c); its parts are
+ * then a tensor, which has a kernel and a schedule of its own. */
 #ifndef KAS_JIT_SCHEDULE_SEQUENCE_H
 #define KAS_JIT_SCHEDULE_SEQUENCE_H
 

@@ -18,9 +18,7 @@ enum {
     SUMS = 64,             /* registers for the sums of a thread */
     LEAST_THREADS = 16384, /* of a launch, which keep a large GPU's memory busy */
     MOST_LANES_CPU = 512,
-    /* Of a CPU: turns inside the lanes (steps.c), terms of a sum that is kept in registers */
-    MOST_SUM_TURNS = 16,
-    LEAST_TERMS = 8
+    LEAST_TERMS = 8 /* of a sum that a CPU keeps in registers */
 };
 
 /* Most of the loads that may be left over: for less a longer text does not pay. */
@@ -295,15 +293,15 @@ typedef struct sums {
 static void choose_turns(const kas_ir *ir, const kas_nest *nest, kas_ex run, kas_ex number,
                          int64_t lanes, sums *best)
 {
-    /* AVX-512 has 32 registers, and 16 lanes in each; AVX2 half of both. */
+    /* AVX-512 has 32 registers, and 16 lanes in each; AVX2 half of both. Lanes that fill no whole vectors
+     * are in vectors of half the length. */
     const int64_t registers = 3 * ir->lanes / 2,
-                  vectors = lanes % ir->lanes ? 2 * lanes / ir->lanes /* half as long */
-                                              : lanes / ir->lanes,
-                  most = registers / vectors;
+                  vector = lanes % ir->lanes ? ir->lanes / 2 : ir->lanes,
+                  vectors = (lanes + vector - 1) / vector, most = registers / vectors;
     for (int i = 0; i < nest->loops; i++) {
         const int var = nest->loop[i];
         const int64_t turns =
-            kas_divisor_within(ir->var_size[var], most < MOST_SUM_TURNS ? most : MOST_SUM_TURNS);
+            kas_divisor_within(ir->var_size[var], most < KAS_MOST_INNER ? most : KAS_MOST_INNER);
         const double gain = (double)(lanes * turns) / (double)(vectors + turns);
         if (var == nest->lane || turns < 2 || gain < best->gain ||
             kas_ix_has_var(ir, kas_ex_get(ir, run)->ix, var) ||

@@ -2,10 +2,7 @@
  * memory on a GPU (boxes.c). */
 #include "jit/schedule/nest.h"
 
-enum {
-    TILE_LANES = 8, /* fewest; kas_tile_fill transposes as many */
-    TILE_TURNS = 64 /* KAS_TILE_TURNS of tile.h */
-};
+enum { TILE_LANES = 8 /* fewest; kas_tile_fill transposes as many */ };
 
 /* Returns why the loop of a step cannot be that of boxes in shared memory, or NULL. */
 static const char *why_not_shared(const kas_ir *ir, const kas_nest *nest, kas_step step)
@@ -67,7 +64,7 @@ kas_status kas_nest_stage(kas_ir *ir, kas_nest *nest, kas_step step)
     nest->turns = step.n;
     const int64_t size = ir->var_size[nest->turned];
     if (size % step.n || (kas_nest_place_in(nest, nest->turned) < 0 && size != step.n) ||
-        step.n > TILE_TURNS)
+        step.n > KAS_MOST_TILE_TURNS)
         return kas_nest_refuse(
             ir, nest, step,
             "a tile has at most 64 turns, which divide the loop's; of a reduction it has "

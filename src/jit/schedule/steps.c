@@ -8,11 +8,8 @@
 
 enum {
     MOST_UNROLLED = 64,    /* turns; KAS_UNROLL of prelude.h */
-    MOST_INNER = 16,       /* turns of a loop inside the lanes */
     MOST_DEPENDENCES = 64, /* that are listed */
-    MOST_LANES = 1024,
-    TILE_BYTES = 1 << 16, /* of all tiles of a block */
-    GRID_YZ = 65535
+    TILE_BYTES = 1 << 16   /* of all tiles of a block */
 };
 
 /* ---- refusals -------------------------------------------------------------------------------- */
@@ -107,7 +104,8 @@ typedef struct reduction {
     const kas_ir *ir;
     int var, other;
     int fn, inside; /* inside: loops of other reductions on which it depends */
-    bool chained;
+    /* `other` is of its kind, and right inside it; or inside it, with more of that kind between them */
+    bool chained, around;
     kas_masks masks;
     int loops;
     double turns; /* of the unrolled loops of its chain */
@@ -123,6 +121,9 @@ static void see_reduction(void *context, kas_ex e, const kas_ex_node *node)
     r->turns = kas_reduce_length(r->ir, e);
     const kas_ex_node *body = kas_ex_get(r->ir, node->a[0]);
     r->chained |= body->kind == KAS_EX_REDUCE && body->fn == node->fn && body->var == r->other;
+    for (; body->kind == KAS_EX_REDUCE && body->fn == node->fn;
+         body = kas_ex_get(r->ir, body->a[0]))
+        r->around |= body->var == r->other;
 }
 
 static kas_status find_reduction(const kas_ir *ir, const kas_nest *nest, int var, int other,
@@ -135,13 +136,22 @@ static kas_status find_reduction(const kas_ir *ir, const kas_nest *nest, int var
     return status;
 }
 
+/* Returns the reduction around the lanes in each of whose turns what they read is staged; or -1. */
+static int staged_in(const kas_nest *nest)
+{
+    return nest->boxes > 0                          ? nest->boxed
+           : nest->tiles > 0 && !nest->tiles_within ? nest->turned
+                                                    : -1;
+}
+
 static kas_status place_reduction(const kas_ir *ir, kas_nest *nest, kas_step step)
 {
+    const int var = var_of(nest, step.loop), staged = staged_in(nest);
     reduction r;
-    KAS_TRY(find_reduction(ir, nest, var_of(nest, step.loop), -1, &r));
+    KAS_TRY(find_reduction(ir, nest, var, staged, &r));
     if (nest->state[step.loop] != KAS_LOOP_OPEN)
         return kas_nest_refuse(ir, nest, step, "the reduction has its place already");
-    if (step.kind == KAS_STEP_UNROLL && nest->boxes > 0 && var_of(nest, step.loop) == nest->boxed)
+    if ((r.around || var == staged) && (step.kind == KAS_STEP_UNROLL || nest->boxes > 0))
         return kas_nest_refuse(ir, nest, step, "what its turns read is staged, turn by turn");
     if (step.kind == KAS_STEP_UNROLL && r.turns > MOST_UNROLLED)
         return kas_nest_refuse(ir, nest, step, "at most 64 turns are unrolled; split it first");
@@ -149,8 +159,7 @@ static kas_status place_reduction(const kas_ir *ir, kas_nest *nest, kas_step ste
         return kas_nest_refuse(
             ir, nest, step,
             "dependence S2 -> S2: each turn of the reduction outside it uses its result");
-    if (step.kind == KAS_STEP_AROUND && nest->tiles_within &&
-        var_of(nest, step.loop) == nest->turned)
+    if (step.kind == KAS_STEP_AROUND && nest->tiles_within && var == nest->turned)
         return kas_nest_refuse(ir, nest, step,
                                "what its turns read is staged for all of them, inside the lanes");
     if (step.kind == KAS_STEP_AROUND && nest->inner >= 0 && !nest->slides)
@@ -278,17 +287,16 @@ static int64_t extent_of(const kas_ir *ir, const kas_nest *nest)
  * threads lie along x, then along y; the threads of a row (rows.h) are a power of two. */
 void kas_nest_set_threads(kas_nest *nest)
 {
-    enum { WARP = 32 };
     const int64_t threads = nest->lanes / nest->width;
-    const int64_t warps = (threads + WARP - 1) / WARP * WARP;
+    const int64_t warps = (threads + KAS_WARP - 1) / KAS_WARP * KAS_WARP;
     const int64_t rows = nest->rows >= 0 ? nest->block_rows : nest->parts;
-    const bool short_rows = threads < WARP && (nest->width > 1 || rows > 0);
+    const bool short_rows = threads < KAS_WARP && (nest->width > 1 || rows > 0);
     nest->block[0] = (unsigned)(short_rows              ? threads
                                 : warps < KAS_MAX_BLOCK ? warps
                                                         : KAS_MAX_BLOCK);
     if (nest->row) {
         nest->block[0] = 1;
-        while (nest->block[0] < WARP && nest->block[0] * nest->width < nest->lanes)
+        while (nest->block[0] < KAS_WARP && nest->block[0] * nest->width < nest->lanes)
             nest->block[0] *= 2;
     }
     const int64_t room = KAS_MAX_BLOCK / nest->block[0];
@@ -309,7 +317,7 @@ static kas_status place_inside(const kas_ir *ir, kas_nest *nest, kas_step step)
     if (nest->row || nest->column >= 0 || nest->lane < 0)
         return kas_nest_refuse(ir, nest, step,
                                "only lanes that are no row and no column hold a loop");
-    if (ir->var_size[var] > MOST_INNER)
+    if (ir->var_size[var] > KAS_MOST_INNER)
         return kas_nest_refuse(ir, nest, step,
                                "at most 16 turns run inside the lanes; split it first");
     nest->inner = var;
@@ -349,7 +357,7 @@ static kas_status place_axis(const kas_ir *ir, kas_nest *nest, kas_step step)
         return kas_nest_refuse(ir, nest, step, "the loop has its place already");
     if (nest->axis_var[step.other] != KAS_AXIS_NONE)
         return kas_nest_refuse(ir, nest, step, "this coordinate of the block is another loop");
-    if (size > (step.other ? GRID_YZ : INT32_MAX))
+    if (size > (step.other ? KAS_MOST_GRID_YZ : INT32_MAX))
         return kas_nest_refuse(ir, nest, step, "a block's coordinates y and z are below 65536");
     nest->axis_var[step.other] = var;
     nest->grid[step.other] = (unsigned)size;
@@ -494,6 +502,8 @@ kas_status kas_nest_step(kas_ir *ir, kas_nest *nest, kas_step step)
             "the order is lane, unroll or vthread of a loop, stage (on a GPU last), "
             "lanes, vectorise, "
             "rows or rfactor, serial and block, unswitch, prefetch");
+    if (rank == nest->last && !has_loop && !of_chunks)
+        return kas_nest_refuse(ir, nest, step, "it was taken already");
     KAS_TRY(place(ir, nest, step));
     nest->last = rank > nest->last ? rank : nest->last;
     kas_nest_set_threads(nest);
@@ -547,10 +557,10 @@ static kas_status check_complete(const kas_ir *ir, const kas_nest *nest)
     int64_t tile_bytes = 4 * nest->lanes * nest->spill.turns;
     for (int i = 0; i < nest->tiles; i++)
         tile_bytes += 4 * nest->lanes * nest->tile[i].turns * nest->tile[i].copies;
-    if (nest->lanes > MOST_LANES || tile_bytes > TILE_BYTES)
+    if (nest->lanes > KAS_MOST_LANES || tile_bytes > TILE_BYTES)
         return kas_fail(KAS_ILLEGAL,
                         "lanes %lld: illegal: a block has at most %d lanes, and tiles of %d bytes",
-                        (long long)nest->lanes, MOST_LANES, TILE_BYTES);
+                        (long long)nest->lanes, KAS_MOST_LANES, TILE_BYTES);
     bool kept = nest->column >= 0;
     for (int i = 0; i < nest->ids; i++)
         kept |= nest->state[i] == KAS_LOOP_AROUND;

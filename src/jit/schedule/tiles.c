@@ -25,12 +25,11 @@
 #include "jit/schedule/nest.h"
 
 enum {
-    TURNS = 16,      /* of a tile: a cache line of float32 */
-    TURNS_MOST = 64, /* KAS_TILE_TURNS of tile.h */
-    LEAST = 8,       /* lanes and turns: what is transposed at once */
-    SPILLED = 4096,  /* most elements of the tile there */
-    COPIES = 9,      /* most turns of short reductions, each with a tile of its own */
-    REDUCED = 4      /* weight of a load at every turn of a reduction, as in lanes.c */
+    TURNS = 16,     /* of a tile: a cache line of float32 */
+    LEAST = 8,      /* lanes and turns: what is transposed at once */
+    SPILLED = 4096, /* most elements of the tile there */
+    COPIES = 9,     /* most turns of short reductions, each with a tile of its own */
+    REDUCED = 4     /* weight of a load at every turn of a reduction, as in lanes.c */
 };
 
 bool kas_ix_is_turned(const kas_ir *ir, kas_ix ix, int lane, int turned)
@@ -47,7 +46,7 @@ static int64_t turns_of(int64_t size)
     while (turns >= LEAST && size % turns)
         turns--;
     if (turns < LEAST)
-        turns = size <= TURNS_MOST ? size : 0;
+        turns = size <= KAS_MOST_TILE_TURNS ? size : 0;
     return turns < LEAST ? 0 : turns;
 }
 
@@ -112,7 +111,7 @@ static int64_t turns_within(const search *s, kas_ix ix, uint64_t chain, kas_ix_s
         last += sum->term[i].coeff * (s->ir->var_size[atom->of] - 1);
         read *= s->ir->var_size[atom->of];
     }
-    return last + 1 < LEAST || last + 1 > TURNS_MOST || 2 * read < last + 1 ? 0 : last + 1;
+    return last + 1 < LEAST || last + 1 > KAS_MOST_TILE_TURNS || 2 * read < last + 1 ? 0 : last + 1;
 }
 
 /* Finds the reductions for whose turns a tile along loop i has copies. Returns false where a load
@@ -211,7 +210,7 @@ bool kas_nest_merge_taps(kas_ir *ir, const kas_nest *nest, int lane, kas_nest *t
         const int64_t both = size * ir->var_size[nest->loop[i]];
         if (kas_ix_coeff(ir, nest->store, nest->loop[i + 1], &inner) && inner == 1 &&
             kas_ix_coeff(ir, nest->store, nest->loop[i], &outer) && outer == size &&
-            apart == both && both <= TURNS_MOST)
+            apart == both && both <= KAS_MOST_TILE_TURNS)
             return kas_nest_merge_pair(ir, nest, i, to);
     }
     return false;
@@ -284,9 +283,7 @@ kas_status kas_nest_turn(kas_ir *ir, kas_nest *nest)
 {
     if (nest->turned < 0)
         return KAS_OK;
-    bool is_loop = false;
-    for (int i = 0; i < nest->loops; i++)
-        is_loop |= nest->loop[i] == nest->turned;
+    const bool is_loop = kas_nest_place_in(nest, nest->turned) >= 0;
     const int64_t size = ir->var_size[nest->turned], turns = turns_of(size);
     if (!is_loop && turns > 0 && turns < size) {
         kas_nest cut;

@@ -3,7 +3,7 @@
 #include "jit/schedule/nest.h"
 #include "jit/schedule/wide.h"
 
-enum { MOST_LANES = 1024, MOST_CHANGES = 4, AXES = 3 };
+enum { MOST_CHANGES = 4, AXES = 3 };
 
 typedef struct varying {
     kas_ir *ir;
@@ -53,7 +53,7 @@ static int64_t size_of(const varying *v, int id)
 /* Returns a divisor of `size` above 1 and at most `most`; 1 where there is none. */
 static int64_t divisor(varying *v, int64_t size, int64_t most)
 {
-    int64_t list[MOST_LANES];
+    int64_t list[KAS_MOST_LANES];
     uint32_t count = 0;
     for (int64_t d = 2; d <= size && d <= most; d++)
         if (size % d == 0)
@@ -108,8 +108,8 @@ static kas_status choose_block(varying *v)
     for (int id = 0; id < v->nest.ids; id++)
         if (v->nest.state[id] != KAS_LOOP_REPLACED && one_in(v, 2) && v->nest.tiles == 0)
             KAS_TRY(try_step(v, KAS_STEP_STAGE, id, 0, divisor(v, size_of(v, id), 64), &taken));
-    const int64_t lanes =
-        one_in(v, 2) ? MOST_LANES >> kas_rng_below(v->rng, 6) : divisor(v, extent, MOST_LANES);
+    const int64_t lanes = one_in(v, 2) ? KAS_MOST_LANES >> kas_rng_below(v->rng, 6)
+                                       : divisor(v, extent, KAS_MOST_LANES);
     if (!v->nest.row && lanes < extent)
         KAS_TRY(try_step(v, KAS_STEP_LANES, 0, 0, lanes, &taken));
     if (!one_in(v, 3))
@@ -119,7 +119,7 @@ static kas_status choose_block(varying *v)
     const int turned = v->nest.turned >= 0 ? kas_nest_id_of(&v->nest, v->nest.turned) : -1;
     const int rows = turned >= 0 ? turned : any_loop(v, 0);
     if (rows >= 0) {
-        const int64_t most = size_of(v, rows) < MOST_LANES ? size_of(v, rows) : MOST_LANES;
+        const int64_t most = size_of(v, rows) < KAS_MOST_LANES ? size_of(v, rows) : KAS_MOST_LANES;
         const int64_t n = turned >= 0 ? v->nest.turns : 1 + kas_rng_below(v->rng, (uint32_t)most);
         KAS_TRY(try_step(v, KAS_STEP_ROWS, rows, 0, n, &taken));
     }
@@ -225,9 +225,7 @@ static kas_status split_off(replay *r, bool reduction, int *inner)
     bool taken;
     *inner = -1;
     for (int id = 0; id < v->nest.ids; id++) {
-        bool own = false;
-        for (int i = 0; i < v->nest.loops; i++)
-            own |= v->nest.loop[i] == v->nest.var_of[id];
+        const bool own = kas_nest_place_in(&v->nest, v->nest.var_of[id]) >= 0;
         if (v->nest.state[id] != KAS_LOOP_REPLACED && own != reduction)
             list[count++] = id;
     }
@@ -254,7 +252,7 @@ static kas_status take_again(replay *r, kas_step s)
     if (s.kind == KAS_STEP_LANES && one_in(v, 2))
         n = n * (one_in(v, 2) ? 4 : 1) / 2;
     if (s.kind == KAS_STEP_ROWS && v->nest.turned < 0 && one_in(v, 2))
-        n = divisor(v, size_of(v, loop), MOST_LANES);
+        n = divisor(v, size_of(v, loop), KAS_MOST_LANES);
     if ((s.kind == KAS_STEP_VECTORISE || s.kind == KAS_STEP_UNSWITCH) && one_in(v, 4))
         return KAS_OK;
     if (s.kind == KAS_STEP_STAGE && !v->ir->cpu)
@@ -301,14 +299,13 @@ static kas_status draw_near(varying *v, const kas_schedule *from)
     return fill_ahead(v);
 }
 
-kas_status kas_schedule_vary(kas_ir *ir, const kas_nest *open, kas_rng *rng, kas_schedule *out)
+kas_status kas_schedule_vary(kas_ir *ir, const kas_nest *open, const kas_schedule *usual,
+                             kas_rng *rng, kas_schedule *out)
 {
     enum { TRIES = 16 };
-    kas_schedule from;
-    KAS_TRY(kas_schedule_default(ir, open, &from));
     for (int i = 0; i < TRIES; i++) {
         varying v = {.ir = ir, .nest = *open, .rng = rng};
-        KAS_TRY(one_in(&v, 2) ? draw_near(&v, &from) : draw(&v));
+        KAS_TRY(one_in(&v, 2) ? draw_near(&v, usual) : draw(&v));
         kas_nest complete = *open;
         const bool quiet = kas_quiet(true);
         const kas_status status = kas_schedule_apply(ir, &v.nest.schedule, &complete);
@@ -318,6 +315,6 @@ kas_status kas_schedule_vary(kas_ir *ir, const kas_nest *open, kas_rng *rng, kas
         if (status != KAS_ILLEGAL)
             return status;
     }
-    *out = from;
+    *out = *usual;
     return KAS_OK;
 }

@@ -47,13 +47,11 @@ kas_status kas_nest_price(const kas_ir *ir, const kas_nest *nest, double *second
 /* ---- ways ------------------------------------------------------------------------------------ */
 
 enum {
-    WARP = 32,
     CHOICES = 16,     /* most choices of lanes that are compared */
     MOST_VIRTUAL = 8, /* turns of virtual threads */
     MOST_ROWS = 64,   /* turns of the rows of a block, beside all of them */
     LEAST_LANES = 32, /* of a block */
-    MOST_LANES = 1024,
-    LEAST_TURNS = 8, /* of a part of a reduction that is staged */
+    LEAST_TURNS = 8,  /* of a part of a reduction that is staged */
     MOST_TURNS = 64,
     MOST_TRIED = 1024,
     SWEEPS = 2
@@ -119,7 +117,7 @@ static kas_status place_lanes(const search *s, kas_nest *nest, const way *w)
         return kas_nest_place_lanes(s->ir, nest, keeps);
     const int64_t extent = s->ir->var_size[nest->lane], lanes = w->lanes > 0 ? w->lanes
                                                                 : keeps      ? KAS_MAX_BLOCK
-                                                                             : MOST_LANES;
+                                                                             : KAS_MOST_LANES;
     if (lanes < extent)
         KAS_TRY(
             kas_nest_step(s->ir, nest, (kas_step){.kind = KAS_STEP_LANES, .n = (int32_t)lanes}));
@@ -134,7 +132,7 @@ static kas_status place_lanes(const search *s, kas_nest *nest, const way *w)
  * as fill its threads, and divide the loop's. */
 static int64_t count_of(const search *s, const way *w, const kas_nest *nest)
 {
-    const int64_t threads = (nest->lanes / nest->width + WARP - 1) / WARP * WARP;
+    const int64_t threads = (nest->lanes / nest->width + KAS_WARP - 1) / KAS_WARP * KAS_WARP;
     if (w->count > 0 || w->part < 0)
         return w->count;
     if (w->rows < 0)
@@ -304,7 +302,7 @@ static kas_status try_lanes(search *s)
 {
     const kas_nest *n = &s->choice[s->at.choice];
     const int64_t extent = n->lane < 0 ? 1 : s->ir->var_size[n->lane];
-    for (int64_t lanes = 0; lanes < extent && lanes <= MOST_LANES;
+    for (int64_t lanes = 0; lanes < extent && lanes <= KAS_MOST_LANES;
          lanes = lanes ? 2 * lanes : LEAST_LANES)
         for (int narrow = 0; narrow < 2; narrow++) {
             way w = s->at;
@@ -378,7 +376,7 @@ static way way_of(const search *s, int choice, const kas_nest *nest)
     for (int i = 0; i < open->loops; i++) /* the one that was cut */
         if (kas_nest_place_in(nest, open->loop[i]) < 0)
             w.virtual = open->loop[i];
-    if (nest->rows == nest->inner - 1)
+    if (w.virtual != nest->inner && nest->rows == nest->inner - 1) /* its outer part */
         w.rows = w.virtual;
     return w;
 }
