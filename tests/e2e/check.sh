@@ -39,6 +39,12 @@ scheduled() { "$kas" check kernels/involution.json --net resnet20 --input 3x8x8 
 grep -q '^layer layer2.0.conv1$' "$dir/s.txt"
 scheduled "$dir/s.txt" >"$dir/out"
 grep -q ' layer2.0.conv1 .* ok, bits as by the default schedules$' "$dir/out"
+# The file says for which images it is.
+"$kas" check kernels/involution.json --net resnet20 --device cpu --directions 0 --schedule "$dir/s.txt" >"$dir/out"
+grep -q ' layer2.0.conv1 .* 4x4 .* ok, bits as by the default schedules$' "$dir/out" || fail "other images: $(cat "$dir/out")"
+code=0
+"$kas" check kernels/involution.json --net resnet20 --input 3x16x16 --device cpu --directions 0 --schedule "$dir/s.txt" 2>"$dir/err" || code=$?
+[ $code = 2 ] && grep -q -- '--input 3x16x16: .*s.txt is for 3x8x8' "$dir/err" || fail "another input: $(cat "$dir/err")"
 # The summary has the numbers and the device of the schedule, not those of the command.
 "$kas" show kernels/involution.json --net resnet20 --input 3x8x8 --layer layer2.0.conv1 --schedule cpu --precision bf16 --batch 2 >"$dir/bf16.txt"
 scheduled "$dir/bf16.txt" >"$dir/out"

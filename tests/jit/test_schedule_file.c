@@ -31,6 +31,7 @@ static void refuses(const char *text, const char *message)
 static void test_head(void **state)
 {
     (void)state;
+    kas_buf out = {0};
     takes(head);
     takes("# a comment\n\nbatch 65536 # images\nlayer l\ndevice cpu\nkernel f0\nlane c0\n");
     assert_true(file.cpu);
@@ -40,6 +41,15 @@ static void test_head(void **state)
     refuses("layer l\nlayer l\n", "s:2: found \"layer\"; it stands above already");
     refuses("device cpu\ndevice cuda\n", "s:2: found \"device\"; it stands above already");
     refuses("batch 2\nbatch 2\n", "s:2: found \"batch\"; it stands above already");
+    kas_schedule_file_put_input(3, 32, 16, &out);
+    kas_schedule_file_put_head("l", true, 3, true, KAS_F32, false, &out);
+    takes(kas_buf_text(&out));
+    kas_buf_free(&out);
+    assert_true(file.c == 3 && file.h == 32 && file.w == 16);
+    refuses("input 3x32\n", "s:1: found \"3x32\"; channels, height and width");
+    refuses("input 3x32x32x\n", "channels, height and width");
+    refuses("input 3x0x32\n", "channels, height and width");
+    refuses("input 3x32x32\ninput 3x32x32\n", "it stands above already");
     refuses("batch 65537\n", "s:1: found \"65537\"; at most 65536 images");
     refuses("batch 0\n", "a number from 1");
     refuses("device gpu\n", "cuda or cpu is expected");

@@ -50,7 +50,7 @@ static kas_status read_number(const reader *r, const char *word, int32_t *n)
 /* ---- the file -------------------------------------------------------------------------------- */
 
 /* The words of the head. */
-enum { HEAD_LAYER, HEAD_DEVICE, HEAD_BATCH, HEAD_PHASE, HEAD_PRECISION, HEAD };
+enum { HEAD_LAYER, HEAD_DEVICE, HEAD_BATCH, HEAD_PHASE, HEAD_PRECISION, HEAD_INPUT, HEAD };
 static const unsigned needed = 1u << HEAD_LAYER | 1u << HEAD_DEVICE | 1u << HEAD_BATCH;
 
 static kas_status add_kernel(const reader *r, const char *rest, kas_schedule_file *out)
@@ -139,23 +139,35 @@ static kas_status read_precision(const reader *r, const char *value, kas_schedul
     return KAS_OK;
 }
 
+static kas_status read_input(const reader *r, const char *value, kas_schedule_file *out)
+{
+    char again[64] = "";
+    if (sscanf(value, "%9dx%9dx%9d", &out->c, &out->h, &out->w) == 3)
+        snprintf(again, sizeof again, "%dx%dx%d", out->c, out->h, out->w);
+    return strcmp(value, again) == 0 && out->c > 0 && out->h > 0 && out->w > 0
+               ? KAS_OK
+               : bad(r, value,
+                     "channels, height and width of an image such as 3x32x32 are expected");
+}
+
 /* Reads a line in front of the first kernel. Each stands there once. */
 static kas_status read_head(const reader *r, kas_schedule_file *out, unsigned *seen)
 {
-    static const char *const words[] = {"layer", "device", "batch", "phase", "precision"};
+    static const char *const words[] = {"layer", "device", "batch", "phase", "precision", "input"};
     const char *value = r->word[1];
     int k = 0;
     while (k < HEAD && strcmp(r->word[0], words[k]) != 0)
         k++;
     if (k == HEAD)
         return bad(r, r->word[0],
-                   "layer, device, batch, phase, precision, map or kernel is expected");
+                   "input, layer, device, batch, phase, precision, map or kernel is expected");
     if (*seen >> k & 1)
         return bad(r, r->word[0], "it stands above already");
     *seen |= 1u << k;
     return k == HEAD_LAYER    ? read_layer(r, value, out)
            : k == HEAD_BATCH  ? read_batch(r, value, out)
            : k == HEAD_DEVICE ? read_either(r, value, "cuda", "cpu", &out->cpu)
+           : k == HEAD_INPUT  ? read_input(r, value, out)
            : k == HEAD_PHASE  ? read_either(r, value, "training", "inference", &out->inference)
                               : read_precision(r, value, out);
 }
@@ -177,9 +189,9 @@ static kas_status parse(kas_schedule_file *out)
             continue;
         }
         if (r.words != 2)
-            return bad(
-                &r, r.word[0],
-                "layer, device, batch, phase, precision or kernel and one word are expected");
+            return bad(&r, r.word[0],
+                       "input, layer, device, batch, phase, precision or kernel and one word are "
+                       "expected");
         KAS_TRY(is_kernel ? add_kernel(&r, text, out) : read_head(&r, out, &seen));
     }
     return (seen & needed) == needed ? KAS_OK
@@ -204,6 +216,11 @@ kas_status kas_schedule_file_read(const char *path, kas_schedule_file *out)
     if (strlen(kas_buf_text(&out->text)) != out->text.size)
         return kas_fail(KAS_BAD_INPUT, "%s: found a NUL byte; a text is expected", path);
     return parse(out);
+}
+
+void kas_schedule_file_put_input(int c, int h, int w, kas_buf *out)
+{
+    kas_buf_printf(out, "input %dx%dx%d\n", c, h, w);
 }
 
 void kas_schedule_file_put_head(const char *layer, bool cpu, int batch, bool inference,

@@ -1,6 +1,7 @@
 /* A file that prescribes schedules: a program's kernels that it names have its steps in place of
  * those that kas_schedule_default would choose.
  *
+ *     input 3x32x32                 of the network; where it is missing, whoever reads the file must know
  *     layer layer1.0.conv1          what the program is for: the loops' sizes follow from these
  *     device cpu
  *     batch 2
@@ -13,7 +14,7 @@
  *     ...                           steps (sequence_text.h)
  *
  * Layer, device and batch (at most 65536) stand in front of the first kernel, once each, and so
- * do phase and precision where they are given.
+ * do input, phase and precision where they are given.
  * `kas-gpu show --schedule` writes such files. A `#` begins a comment. Other folders include this
  * header. */
 #ifndef KAS_JIT_SCHEDULE_SCHEDULE_FILE_H
@@ -27,6 +28,7 @@ enum { KAS_SCHEDULE_KERNELS = 256, KAS_SCHEDULE_MAPS = 256 };
 
 typedef struct kas_schedule_file {
     const char *path;
+    int c, h, w; /* of an image; 0: not said */
     char layer[128];
     bool cpu;
     int batch;
@@ -55,7 +57,9 @@ kas_status kas_schedule_file_read(const char *path, kas_schedule_file *out);
 kas_status kas_schedule_file_parse(const char *path, const char *text, kas_schedule_file *out);
 void kas_schedule_file_free(kas_schedule_file *file);
 
-/* Writes the lines in front of maps and kernels. */
+/* Writes the lines in front of maps and kernels; kas_schedule_file_put_input writes that of the input,
+ * which a record of a launch does not have (jit/tuned.h). */
+void kas_schedule_file_put_input(int c, int h, int w, kas_buf *out);
 void kas_schedule_file_put_head(const char *layer, bool cpu, int batch, bool inference,
                                 kas_dtype dtype, bool tf32, kas_buf *out);
 

@@ -14,7 +14,7 @@
 #include "host/space/file/assignment.h"
 #include "host/space/sample/sampler.h"
 
-enum { MAX_FILES = 4096 };
+enum { MAX_FILES = 4096, SIDE = 16 /* of images */ };
 static const char *const sources[] = {"cuda", "cpu", NULL}; /* as in kas_linear_policy */
 
 typedef struct check_options {
@@ -140,8 +140,9 @@ static const char doc[] =
     "  kas-gpu check --sampled 300 --seed 1 --nvrtc\n"
     "  kas-gpu check --sampled 2000 --shapes 1 --net resnet20 --input 3x8x8 --nvrtc\n"
     "  kas-gpu check kernels/involution.json --net resnet18 --schedule s.txt\n"
-    "\vThe network is resnet18 and images are 3x16x16 unless said otherwise: the reference is not "
-    "quick. An error is the largest difference in a tensor, divided by its largest value. A "
+    "\vThe network is resnet18 and images are 3x16x16 unless said otherwise, by --input or by a "
+    "schedule file: the reference is not quick. An error is the largest difference in a tensor, "
+    "divided by its largest value. A "
     "comparison "
     "is ill-conditioned when rounding to float32 moves the reference itself beyond the tolerance "
     "and explains the error; undecided when it would explain nearly any error. The exit "
@@ -395,6 +396,23 @@ static kas_status check_sampled(checker *c)
     return status;
 }
 
+/* Takes the images of a schedule file, unless --input says which; without either they are small. */
+static kas_status choose_input(kas_cli_net *net, const char *path, const kas_schedule_file *file)
+{
+    const bool said = net->h > 0;
+    if (said && file->h > 0 && (net->c != file->c || net->h != file->h || net->w != file->w))
+        return kas_fail(KAS_USAGE, "--input %dx%dx%d: %s is for %dx%dx%d", net->c, net->h, net->w,
+                        path, file->c, file->h, file->w);
+    if (!said && file->h > 0) {
+        net->c = file->c;
+        net->h = file->h;
+        net->w = file->w;
+    } else if (!said) {
+        net->h = net->w = SIDE;
+    }
+    return KAS_OK;
+}
+
 static kas_status read_schedule(const check_options *o, kas_schedule_file *file)
 {
     KAS_TRY(kas_schedule_file_read(o->schedule, file));
@@ -404,13 +422,14 @@ static kas_status read_schedule(const check_options *o, kas_schedule_file *file)
     return KAS_OK;
 }
 
-static kas_status open_all(const check_options *o, checker *c)
+static kas_status open_all(check_options *o, checker *c)
 {
+    if (o->schedule)
+        KAS_TRY(read_schedule(o, &c->schedule));
+    KAS_TRY(choose_input(&o->net, o->schedule, &c->schedule));
     KAS_TRY(kas_cli_net_targets(&o->net, &c->net, &c->targets, &c->count));
     KAS_TRY(kas_device_open(o->device, o->common.threads, &c->device));
     KAS_TRY(kas_compiler_open(kas_device_get_info(c->device)->arch, NULL, &c->compiler));
-    if (o->schedule)
-        KAS_TRY(read_schedule(o, &c->schedule));
     return o->nvrtc ? kas_check_gpus_open(&c->gpus) : KAS_OK;
 }
 
@@ -490,7 +509,7 @@ static kas_status run(int argc, char **argv)
         .net = kas_cli_net_defaults(), .agree = {.batch = 2, .directions = 1}, .device = "auto"};
     o.per_layer = KAS_PER_LAYER_AUTO;
     o.net.name = "resnet18";
-    o.net.h = o.net.w = 16;
+    o.net.h = o.net.w = 0; /* choose_input */
     bool done;
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
     if (done)

@@ -473,6 +473,7 @@ static kas_status print_json(const view *v, kas_buf *out)
 static void put_schedules(const show_options *o, const char *layer, const kas_program *p,
                           kas_buf *out)
 {
+    kas_schedule_file_put_input(o->net.c, o->net.h, o->net.w, out);
     kas_schedule_file_put_head(layer, strcmp(o->schedule, "cpu") == 0, o->batch, o->inference,
                                p->dtype, o->precision == KAS_PRECISION_TF32, out);
     kas_buf_printf(out, "\n%s", p->schedules);
