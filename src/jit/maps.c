@@ -29,7 +29,7 @@ kas_status kas_maps_choose(void *context, int node, kas_conv_pass pass, const ka
     kas_map map = {.node = node, .pass = pass};
     *loops = false;
     if (o->tuned || o->list_schedules)
-        kas_tuned_map_name(cpu, desc, pass, map.record);
+        kas_tuned_map_name(cpu, o->training, desc, pass, map.record);
     if (m >= 0) {
         *loops = o->schedule_file->map[m].loops;
         maps->prescribed[m] = true;

@@ -142,7 +142,7 @@ static kas_status add_conv(builder *b, int tensor)
     op->pass = t.pass;
     op->conv = t.conv;
     if (b->options->tuned || b->options->list_schedules)
-        kas_tuned_map_name(b->ir.cpu, &t.conv, t.pass, op->record);
+        kas_tuned_map_name(b->ir.cpu, b->program->training, &t.conv, t.pass, op->record);
     /* Which tensor is x, w and y of the pass; x and y bring their pitch. */
     const int x = t.pass == KAS_CONV_BACKWARD_DATA ? tensor : t.conv_in[0];
     const int w = t.pass == KAS_CONV_BACKWARD_WEIGHTS ? tensor : t.conv_in[1];

@@ -11,7 +11,7 @@
 #include "jit/compile/cache.h"
 #include "jit/schedule/sequence_text.h"
 
-enum { FORMAT = 4 }; /* part of every name: raised when steps get another meaning */
+enum { FORMAT = 5 }; /* part of every name: raised when steps get another meaning */
 
 void kas_tuned_name(const kas_ir *ir, const kas_nest *nest, const char *text, char name[65])
 {
@@ -26,14 +26,17 @@ void kas_tuned_name(const kas_ir *ir, const kas_nest *nest, const char *text, ch
     kas_buf_free(&all);
 }
 
-void kas_tuned_map_name(bool cpu, const kas_conv_desc *d, kas_conv_pass pass, char name[65])
+void kas_tuned_map_name(bool cpu, bool training, const kas_conv_desc *d, kas_conv_pass pass,
+                        char name[65])
 {
+    const bool held = !training && pass == KAS_CONV_FORWARD;
     kas_buf all = {0};
     kas_buf_printf(
-        &all, "convolution %d.%d|%s|%d %d|%s|%d %d %d, %d %d / %d, %d %d, %d %d, %d, %d, %d %d",
+        &all, "convolution %d.%d|%s|%d %d|%s%s|%d %d %d, %d %d / %d, %d %d, %d %d, %d, %d, %d %d",
         KAS_CACHE_FORMAT, FORMAT, cpu ? "cpu" : "cuda", d->dtype, d->tf32,
-        kas_schedule_passes[pass], d->n, d->h, d->w, d->c_in, d->c_out, d->groups, d->kernel_h,
-        d->kernel_w, d->pad_h, d->pad_w, d->stride, kas_conv_dilation(d), d->x_pitch, d->y_pitch);
+        kas_schedule_passes[pass], held ? ", held" : "", d->n, d->h, d->w, d->c_in, d->c_out,
+        d->groups, d->kernel_h, d->kernel_w, d->pad_h, d->pad_w, d->stride, kas_conv_dilation(d),
+        d->x_pitch, d->y_pitch);
     kas_sha256_hex(kas_buf_text(&all), all.size, name);
     kas_buf_free(&all);
 }

@@ -17,9 +17,12 @@
 /* Names the record of a launch. `text`: of its kernel by the default schedule, called "kernel". */
 void kas_tuned_name(const kas_ir *ir, const kas_nest *nest, const char *text, char name[65]);
 
-/* Names the record of a pass of a convolution, by all of which it depends on: its description. What
- * is found is who computes it, as a map of the file. */
-void kas_tuned_map_name(bool cpu, const kas_conv_desc *desc, kas_conv_pass pass, char name[65]);
+/* Names the record of a pass of a convolution, by all of which it depends on: its description, and
+ * whether its weights stay fixed, as those of a forward pass outside training do: then a library holds
+ * them in an order of its own (kas_conv_hold), and takes less time. What is found is who computes it, as
+ * a map of the file. */
+void kas_tuned_map_name(bool cpu, bool training, const kas_conv_desc *desc, kas_conv_pass pass,
+                        char name[65]);
 /* Asks the record of a pass: *loops stays where there is none. */
 kas_status kas_tuned_map(const char *folder, const char *name, bool *loops);
 

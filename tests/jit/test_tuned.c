@@ -115,8 +115,22 @@ static void test_records(void **state)
     kas_program_free(varied);
 }
 
+/* Outside training the forward pass holds its weights, and takes other times. */
+static void test_names_of_maps(void **state)
+{
+    (void)state;
+    const kas_conv_desc d = {.n = 2, .h = 4, .w = 4, .c_in = 8, .c_out = 8, .groups = 1};
+    for (int pass = 0; pass < 3; pass++) {
+        char training[65], inference[65];
+        kas_tuned_map_name(true, true, &d, (kas_conv_pass)pass, training);
+        kas_tuned_map_name(true, false, &d, (kas_conv_pass)pass, inference);
+        assert_int_equal(strcmp(training, inference) != 0, pass == KAS_CONV_FORWARD);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_records)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_records),
+                                       cmocka_unit_test(test_names_of_maps)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
