@@ -110,12 +110,7 @@ static kas_status add_operations(subject *s, const char *kernel, const kas_progr
     const int count = backward ? p->backwards : p->forwards;
     for (int i = 0; i < count; i++) {
         static const char *const what[] = {"forward", "data", "weights"};
-        const kas_sweep pass = {.what = what[op[i].pass],
-                                .bytes = op[i].bytes * op[i].times,
-                                .kernel = &op[i],
-                                .library = op[i].kind == KAS_OPERATION_CONV,
-                                .conv = op[i].conv,
-                                .conv_pass = op[i].pass};
+        const kas_sweep pass = kas_sweep_of(what[op[i].pass], -1, p, &op[i]);
         KAS_TRY(add(s, kernel, p->target.name, backward, &pass));
     }
     return KAS_OK;

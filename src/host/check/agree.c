@@ -219,6 +219,27 @@ static size_t piece_bytes(const kas_agree_options *o, const kas_target *t)
     return o->schedule_file ? 0 : most < half ? most : half;
 }
 
+kas_program_options kas_agree_program(const kas_agree_options *o, const kas_target *target, int i,
+                                      const char *prefix)
+{
+    return (kas_program_options){
+        .batch = o->batch,
+        .training = !o->inference,
+        .dtype = o->dtype,
+        .tf32 = o->tf32,
+        .gained = o->gained || kas_agree_gain(o, i) != 1,
+        .linear_policy = o->linear_policy,
+        .lanes = kas_cpu_lanes(),
+        .piece_bytes = piece_bytes(o, target),
+        .x_pitch = kas_pitch_of(o->dtype, (int)target->c_in) + o->pitch_more,
+        .y_pitch = kas_pitch_of(o->dtype, (int)target->c_out) + o->pitch_more,
+        .prefix = prefix,
+        .epilogue = o->epilogue,
+        .epilogues = o->epilogues,
+        .schedule_file = o->schedule_file,
+        .schedule_seed = o->schedule_seed ? o->schedule_seed + (uint64_t)i : 0};
+}
+
 static kas_status build_programs(const kas_kernel *kernel, const kas_target *target,
                                  const kas_binding *binding, int count, const kas_agree_options *o,
                                  const kas_epilogue *epilogue, int epilogues, kas_program **program,
@@ -227,22 +248,9 @@ static kas_status build_programs(const kas_kernel *kernel, const kas_target *tar
     for (int i = 0; i < count; i++) {
         char prefix[16];
         snprintf(prefix, sizeof prefix, "k%d", i);
-        const kas_program_options options = {
-            .batch = o->batch,
-            .training = !o->inference,
-            .dtype = o->dtype,
-            .tf32 = o->tf32,
-            .gained = o->gained || kas_agree_gain(o, i) != 1,
-            .linear_policy = o->linear_policy,
-            .lanes = kas_cpu_lanes(),
-            .piece_bytes = piece_bytes(o, &target[i]),
-            .x_pitch = kas_pitch_of(o->dtype, (int)target[i].c_in) + o->pitch_more,
-            .y_pitch = kas_pitch_of(o->dtype, (int)target[i].c_out) + o->pitch_more,
-            .prefix = prefix,
-            .epilogue = epilogue,
-            .epilogues = epilogues,
-            .schedule_file = o->schedule_file,
-            .schedule_seed = o->schedule_seed ? o->schedule_seed + (uint64_t)i : 0};
+        kas_program_options options = kas_agree_program(o, &target[i], i, prefix);
+        options.epilogue = epilogue;
+        options.epilogues = epilogues;
         KAS_TRY(kas_program_build(kernel, &target[i], &binding[i], &options, &program[i]));
     }
     KAS_TRY(kas_programs_share(program, count));

@@ -121,6 +121,10 @@ typedef struct kas_agreement {
     uint64_t digest;              /* of all outputs on the first inputs: equal where all bits are */
 } kas_agreement;
 
+/* The options with which a check builds the program of target number i, called `prefix`. */
+kas_program_options kas_agree_program(const kas_agree_options *options, const kas_target *target,
+                                      int i, const char *prefix);
+
 /* Checks a kernel at `count` targets; `result` is [count]. A kernel that disagrees is a result; a
  * status other than KAS_OK says that the check itself failed. */
 kas_status kas_agree(kas_device *device, kas_compiler *compiler, const kas_kernel *kernel,

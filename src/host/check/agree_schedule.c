@@ -26,18 +26,8 @@ typedef struct scheduled {
 /* Finds whether a schedule of the file adds up in another order than the default one. */
 static kas_status find_order(const scheduled *s, bool *other)
 {
-    const kas_agree_options *o = &s->options;
-    const kas_program_options options = {.batch = o->batch,
-                                         .training = !o->inference,
-                                         .dtype = o->dtype,
-                                         .tf32 = o->tf32,
-                                         .gained = o->gained || kas_agree_gain(o, 0) != 1,
-                                         .linear_policy = o->linear_policy,
-                                         .unwritten = true,
-                                         .prefix = "k0",
-                                         .epilogue = o->epilogue,
-                                         .epilogues = o->epilogues,
-                                         .schedule_file = o->schedule_file};
+    kas_program_options options = kas_agree_program(&s->options, s->target, 0, "k0");
+    options.unwritten = true;
     kas_program *program;
     KAS_TRY(kas_program_build(s->kernel, s->target, s->binding, &options, &program));
     *other = program->other_sums;

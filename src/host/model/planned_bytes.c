@@ -94,15 +94,26 @@ static void combine_pass(counter *c, int layer, double bytes)
 /* Returns the bytes of one of the network's own tensors, with all pieces of the batch; 0 of others. */
 static double bytes_of_network(const kas_program *p, int buffer)
 {
-    switch (p->buffer[buffer].role) {
-    case KAS_ROLE_X:
-    case KAS_ROLE_Y:
-    case KAS_ROLE_DX:
-    case KAS_ROLE_DY:
-        return (double)p->buffer[buffer].bytes;
-    default:
-        return 0;
-    }
+    const kas_buffer *b = &p->buffer[buffer];
+    const bool shared = b->role == KAS_ROLE_X || b->role == KAS_ROLE_Y || b->role == KAS_ROLE_DX ||
+                        b->role == KAS_ROLE_DY;
+    return shared ? (double)b->bytes : 0;
+}
+
+kas_sweep kas_sweep_of(const char *what, int layer, const kas_program *p, const kas_operation *op)
+{
+    kas_sweep s = {.what = what, .layer = layer, .operation = -1, .seconds = NAN, .kernel = op};
+    s.bytes = op->bytes * op->times;
+    s.far = op->effort.far * op->times;
+    s.library = op->kind == KAS_OPERATION_CONV;
+    if (s.library)
+        s.far =
+            bytes_of_network(p, op->x) + bytes_of_network(p, op->w) + bytes_of_network(p, op->y);
+    s.far = fmin(s.far, s.bytes);
+    s.conv = op->conv;
+    s.conv_pass = op->pass;
+    s.held = !p->training && s.library && p->buffer[op->w].role == KAS_ROLE_WEIGHT;
+    return s;
 }
 
 /* Adds a launch of a program in the place of `layer`; NULL: no memory. */
@@ -112,16 +123,8 @@ static kas_sweep *kernel_pass(counter *c, const char *what, int layer, const kas
     kas_sweep *s = pass(c, what, layer, op->bytes * op->times);
     if (!s)
         return NULL;
-    s->far = op->effort.far * op->times;
-    if (op->kind == KAS_OPERATION_CONV)
-        s->far =
-            bytes_of_network(p, op->x) + bytes_of_network(p, op->w) + bytes_of_network(p, op->y);
-    s->far = s->far < s->bytes ? s->far : s->bytes;
-    s->kernel = op;
-    s->library = op->kind == KAS_OPERATION_CONV;
-    s->conv = op->conv;
-    s->conv_pass = op->pass;
-    s->held = !c->m->training && s->library && p->buffer[op->w].role == KAS_ROLE_WEIGHT;
+    *s = kas_sweep_of(what, layer, p, op);
+    s->operation = c->operation;
     return s;
 }
 

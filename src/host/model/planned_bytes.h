@@ -64,6 +64,10 @@ typedef struct kas_planned_bytes {
     double floor_bytes, floor_flops;
 } kas_planned_bytes;
 
+/* The pass of a launch of a program in the place of `layer`, on its own: it belongs to no operation. */
+kas_sweep kas_sweep_of(const char *what, int layer, const kas_program *program,
+                       const kas_operation *op);
+
 /* Counts one step of the model's batch. The caller frees *out with kas_planned_bytes_free. */
 kas_status kas_planned_bytes_count(const kas_model *model, kas_tape_mode mode,
                                    kas_planned_bytes *out);
