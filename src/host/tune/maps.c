@@ -8,21 +8,20 @@
 #include "host/core/log.h"
 #include "host/tune/record.h"
 #include "host/tune/timing.h"
+#include "host/tune/versions.h"
 #include "jit/schedule/schedule_file.h"
 
-enum { FIRST_ROUNDS = 5, SECOND_ROUNDS = 15 };
-
-enum { TRIALS = 1 }; /* of a pass, in its record: there is one other way */
-
-/* A pass must gain so much to be timed a second time, and is worth its other way. */
-static const double worth = 0.97;
-
-enum { MOST_CONVS = 48 };
+enum {
+    TRIALS = 1, /* of a pass, in its record: there is one other way */
+    MOST_CONVS = 48
+};
 static const double long_enough = 1e-3; /* a timing is at least so long */
 
 /* A program on the device, with memory of its own. */
 typedef struct ready {
     kas_program *program;
+    int map;            /* the first of the passes that it computes the other way */
+    kas_module *module; /* that has its code; NULL: it does not compile */
     kas_tune_stand stand;
     kas_conv *conv[MOST_CONVS]; /* of the plan */
     kas_conv_desc desc[MOST_CONVS];
@@ -39,7 +38,8 @@ typedef struct timing {
     kas_tuned *out;
     int versions; /* as it is, then the other way of each map that is not known */
     ready *version;
-    kas_module *module;
+    kas_module *module[KAS_SCHEDULE_MAPS + 1]; /* [modules] with the code of all versions */
+    int modules;
 } timing;
 
 /* ---- programs -------------------------------------------------------------------------------- */
@@ -58,7 +58,7 @@ static kas_status build(const timing *t, const kas_program *usual, int m, kas_pr
     kas_buf text = {0};
     kas_schedule_file *file = calloc(1, sizeof *file);
     if (!file)
-        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was tuned");
+        return kas_tune_no_memory();
     kas_buf_puts(&text, t->head);
     for (int i = 0; m >= 0 && i < usual->maps; i++)
         if (strcmp(usual->map[i].record, usual->map[m].record) == 0)
@@ -77,33 +77,58 @@ static kas_status build(const timing *t, const kas_program *usual, int m, kas_pr
     return status;
 }
 
-static kas_status compile(timing *t, const char *cache_dir)
+/* Keeps the library for the pass of a version that cannot be timed. */
+static void leave_library(const timing *t, int v)
+{
+    kas_tuned_launch *found = &t->out->map[t->version[v].map];
+    kas_warn("map %s: its loops cannot be timed, and the library stays: %s", found->name,
+             kas_error());
+    found->ratio = found->ratio_low = found->ratio_high = 1;
+}
+
+/* Compiles versions from `first` on, up to `end`, in one text, or leaves those out that do not compile:
+ * the library stays there. The program as it is must compile. */
+static kas_status compile_some(timing *t, kas_compiler *compiler, int first, int end)
 {
     kas_buf text = {0};
     char path[4096];
-    kas_compiler *compiler = NULL;
-    for (int v = 0; v < t->versions; v++)
+    for (int v = first; v < end; v++)
         kas_buf_puts(&text, t->version[v].program->source);
     kas_status status = kas_buf_status(&text);
     if (status == KAS_OK)
-        status = kas_compiler_open(kas_device_get_info(t->device)->arch, cache_dir, &compiler);
-    if (status == KAS_OK)
         status = kas_compile(compiler, kas_buf_text(&text), path, NULL);
-    if (status == KAS_OK)
-        status = kas_module_load(t->device, path, &t->module);
-    kas_compiler_close(compiler);
     kas_buf_free(&text);
+    if (status == KAS_OK) {
+        kas_module **module = &t->module[t->modules];
+        KAS_TRY(kas_module_load(t->device, path, module));
+        t->modules++;
+        for (int v = first; v < end; v++)
+            t->version[v].module = *module;
+        return KAS_OK;
+    }
+    if (status != KAS_FAILURE || end == 1) /* not for the text, or for the usual one */
+        return status;
+    if (end - first == 1) {
+        leave_library(t, first);
+        return KAS_OK;
+    }
+    const int middle = first + (end - first) / 2;
+    KAS_TRY(compile_some(t, compiler, first, middle));
+    return compile_some(t, compiler, middle, end);
+}
+
+static kas_status compile(timing *t, const char *cache_dir)
+{
+    kas_compiler *compiler;
+    KAS_TRY(kas_compiler_open(kas_device_get_info(t->device)->arch, cache_dir, &compiler));
+    const kas_status status = compile_some(t, compiler, 0, t->versions);
+    kas_compiler_close(compiler);
     return status;
 }
 
 static int operations_of(const kas_program *p)
 {
     return p->forwards + p->backwards;
-}
-
-static const kas_operation *operation_of(const kas_program *p, int i)
-{
-    return i < p->forwards ? &p->forward[i] : &p->backward[i - p->forwards];
 }
 
 /* Returns whether a network that runs the program holds the weights of the operation (model/fold.h). */
@@ -136,7 +161,7 @@ static kas_status append(timing *t, ready *r, const kas_operation *op)
     }
     for (int k = 0; k < op->args; k++)
         args[k] = memory[op->arg[k]];
-    KAS_TRY(kas_module_function(t->module, op->symbol, &function));
+    KAS_TRY(kas_module_function(r->module, op->symbol, &function));
     return kas_plan_launch(r->plan, function, op->grid, op->block, args,
                            sizeof *args * (size_t)op->args);
 }
@@ -153,10 +178,10 @@ static kas_status find_rest(const kas_program *p, const kas_program *other, bool
     const int own = operations_of(p), others = operations_of(other);
     bool *taken = calloc((size_t)others + 1, sizeof *taken); /* each stands for one of ours */
     if (!taken)
-        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was tuned");
+        return kas_tune_no_memory();
     for (int i = 0; i < own; i++) {
         int j = 0;
-        while (j < others && (taken[j] || !same(operation_of(other, j), operation_of(p, i))))
+        while (j < others && (taken[j] || !same(kas_tune_launch(other, j), kas_tune_launch(p, i))))
             j++;
         rest[i] = j == others;
         taken[j] = true;
@@ -172,14 +197,13 @@ static kas_status plan_rest(timing *t, ready *r, const kas_program *other, int t
     const kas_program *p = r->program;
     const int own = operations_of(p);
     bool *rest = calloc((size_t)own + 1, sizeof *rest);
-    kas_status status = rest ? find_rest(p, other, rest)
-                             : kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was tuned");
+    kas_status status = rest ? find_rest(p, other, rest) : kas_tune_no_memory();
     if (status == KAS_OK)
         status = kas_plan_create(t->device, &r->plan);
     for (int k = 0; k < times * p->pieces; k++)
         for (int i = 0; i < own && status == KAS_OK; i++)
-            if (rest[i] && k % p->pieces < operation_of(p, i)->times)
-                status = append(t, r, operation_of(p, i));
+            if (rest[i] && k % p->pieces < kas_tune_launch(p, i)->times)
+                status = append(t, r, kas_tune_launch(p, i));
     free(rest);
     return status;
 }
@@ -234,11 +258,11 @@ static kas_status time_map(timing *t, ready *other, int m)
     KAS_TRY(time_rounds(t, other, 1, 1, found));
     const int times = (int)fmin(MOST_TIMES, 1 + long_enough / fmax(found->seconds, 1e-6));
     KAS_TRY(plan_both(t, usual, other, times));
-    KAS_TRY(time_rounds(t, other, times, FIRST_ROUNDS, found));
+    KAS_TRY(time_rounds(t, other, times, KAS_TUNE_FIRST_ROUNDS, found));
     found->tried = 1;
-    if (found->ratio < worth)
-        KAS_TRY(time_rounds(t, other, times, SECOND_ROUNDS, found));
-    found->kept = found->ratio < worth && found->ratio_high < 1;
+    if (found->ratio < KAS_TUNE_WORTH)
+        KAS_TRY(time_rounds(t, other, times, KAS_TUNE_SECOND_ROUNDS, found));
+    found->kept = found->ratio < KAS_TUNE_WORTH && found->ratio_high < 1;
     return KAS_OK;
 }
 
@@ -276,7 +300,7 @@ static kas_status open_maps(timing *t, bool *any)
     t->out->maps = p->maps;
     t->out->map = calloc((size_t)p->maps + 1, sizeof *t->out->map);
     if (!t->out->map)
-        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was tuned");
+        return kas_tune_no_memory();
     for (int m = 0; m < p->maps; m++) {
         kas_tuned_launch *found = &t->out->map[m];
         char *steps = NULL;
@@ -292,10 +316,9 @@ static kas_status open_maps(timing *t, bool *any)
 static kas_status time_maps(timing *t, const char *cache_dir)
 {
     const kas_program *usual = t->version[0].program;
-    int of[KAS_SCHEDULE_MAPS + 1];
     for (int m = 0; m < usual->maps && t->versions <= KAS_SCHEDULE_MAPS; m++)
         if (!t->out->map[m].known && first_like(usual, m) == m) {
-            of[t->versions] = m;
+            t->version[t->versions].map = m;
             KAS_TRY(build(t, usual, m, &t->version[t->versions].program));
             t->versions++;
         }
@@ -305,12 +328,19 @@ static kas_status time_maps(timing *t, const char *cache_dir)
     if (t->options->begin)
         t->options->begin(t->options->quiet);
     for (int v = 1; v < t->versions; v++) {
-        kas_tune_tell(t->options, "map %s is timed, %d of %d", t->out->map[of[v]].name, v,
+        const int m = t->version[v].map;
+        if (!t->version[v].module)
+            continue;
+        kas_tune_tell(t->options, "map %s is timed, %d of %d", t->out->map[m].name, v,
                       t->versions - 1);
-        const kas_status status = time_map(t, &t->version[v], of[v]);
+        const kas_status status = time_map(t, &t->version[v], m);
         free_ready(&t->version[v]);
+        if (status == KAS_UNSUPPORTED) {
+            leave_library(t, v);
+            continue;
+        }
         KAS_TRY(status);
-        KAS_TRY(keep(t, of[v]));
+        KAS_TRY(keep(t, m));
     }
     return KAS_OK;
 }
@@ -320,13 +350,7 @@ static void put_lines(const timing *t, kas_buf *lines)
 {
     const kas_program *p = t->version[0].program;
     for (int m = 0; m < p->maps; m++) {
-        const int like = first_like(p, m);
-        if (like != m) {
-            char name[sizeof t->out->map->name];
-            memcpy(name, t->out->map[m].name, sizeof name);
-            t->out->map[m] = t->out->map[like];
-            memcpy(t->out->map[m].name, name, sizeof name);
-        }
+        kas_tune_share(&t->out->map[m], &t->out->map[first_like(p, m)]);
         if (t->out->map[m].kept)
             put_map(&p->map[m], !p->map[m].loops, lines);
     }
@@ -345,9 +369,7 @@ kas_status kas_tune_maps(kas_device *device, const char *cache_dir, const kas_pr
                 .versions = 1};
     bool any = false;
     t.version = calloc(KAS_SCHEDULE_MAPS + 1, sizeof *t.version);
-    kas_status status = t.version
-                            ? open_maps(&t, &any)
-                            : kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was tuned");
+    kas_status status = t.version ? open_maps(&t, &any) : kas_tune_no_memory();
     if (status == KAS_OK && any)
         status = time_maps(&t, cache_dir);
     if (status == KAS_OK) {
@@ -358,7 +380,8 @@ kas_status kas_tune_maps(kas_device *device, const char *cache_dir, const kas_pr
         free_ready(&t.version[v]);
         kas_program_free(t.version[v].program);
     }
-    kas_module_free(t.module);
+    while (t.modules > 0)
+        kas_module_free(t.module[--t.modules]);
     free(t.version);
     return status;
 }

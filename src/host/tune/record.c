@@ -26,7 +26,7 @@ static kas_status read(const char *folder, const char *record, int trials, kas_t
     kas_tuned_launch known = *launch;
     kas_schedule_file *file = calloc(1, sizeof *file);
     if (!file)
-        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was tuned");
+        return kas_tune_no_memory();
     kas_status status = kas_tuned_read(folder, record, file, &found);
     if (status == KAS_OK && found) {
         kas_buf_puts(text, kas_buf_text(&file->text));
@@ -36,7 +36,7 @@ static kas_status read(const char *folder, const char *record, int trials, kas_t
         if (had >= trials)
             *launch = known;
         if (file->kernels > 0 && !(*steps = strdup(kas_buf_text(text) + file->kernel[0].text)))
-            status = kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was tuned");
+            status = kas_tune_no_memory();
         kas_schedule_file_free(file);
     }
     free(file);
@@ -81,9 +81,22 @@ kas_status kas_tune_keep(const kas_tune_options *options, const char *record, in
     else if (status == KAS_OK && options->made)
         kas_buf_printf(options->made, "%s\n", record);
     if (status == KAS_OK && options->pins)
-        status = kas_tuned_write(options->pins, record, kas_buf_text(&text), false);
+        status = kas_tuned_write(options->pins, record, kas_buf_text(&text), launch->illegal);
     kas_buf_free(&text);
     return status;
+}
+
+void kas_tune_share(kas_tuned_launch *launch, const kas_tuned_launch *from)
+{
+    kas_tuned_launch own = *from;
+    memcpy(own.name, launch->name, sizeof own.name);
+    own.times = launch->times;
+    *launch = own;
+}
+
+kas_status kas_tune_no_memory(void)
+{
+    return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was tuned");
 }
 
 void kas_tune_tell(const kas_tune_options *options, const char *format, ...)

@@ -14,6 +14,10 @@ kas_status kas_tune_find(const kas_tune_options *options, const char *record, in
  * default stays. A folder that cannot be written costs time only; pins must be written. */
 kas_status kas_tune_keep(const kas_tune_options *options, const char *record, int trials,
                          const char *head, const kas_tuned_launch *launch, const char *steps);
+/* Gives a launch what was found for one with the same record. */
+void kas_tune_share(kas_tuned_launch *launch, const kas_tuned_launch *from);
+/* Returns KAS_NO_MEMORY with a message. */
+kas_status kas_tune_no_memory(void);
 /* Says what is being done, to options->progress. */
 void kas_tune_tell(const kas_tune_options *options, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

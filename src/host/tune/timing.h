@@ -28,6 +28,11 @@ typedef struct kas_tune_version {
     const kas_operation *op;
 } kas_tune_version;
 
+/* Rounds of a first timing, and of the second one, by which what is faster for certain is kept; and the
+ * share of the time that a first timing must stay below. */
+enum { KAS_TUNE_FIRST_ROUNDS = 5, KAS_TUNE_SECOND_ROUNDS = 15 };
+#define KAS_TUNE_WORTH 0.97
+
 typedef struct kas_tune_ratio {
     double seconds[2];       /* of one launch, medians */
     double low, ratio, high; /* second by first: 10th percentile, median, 90th */

@@ -11,19 +11,9 @@
 #include "host/tune/record.h"
 #include "host/tune/versions.h"
 
-enum {
-    FIRST_ROUNDS = 5,
-    SECOND_ROUNDS = 15,
-    MOST_REPEATS = 64 /* of a launch in one timing */
-};
+enum { MOST_REPEATS = 64 /* of a launch in one timing */ };
 
-/* A timing is at least so long; and a version must gain so much to be timed a second time. */
-static const double long_enough = 2e-4, worth = 0.97;
-
-static kas_status no_memory(void)
-{
-    return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was tuned");
-}
+static const double long_enough = 2e-4; /* a timing is at least so long */
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
@@ -59,7 +49,7 @@ static double floor_of(const kas_tuner *t, const kas_operation *op)
 {
     enum { VECTORS = 4, BYTES = 4 };
     const kas_machine *m = t->machine;
-    if (m->threads > 0)
+    if (m->gpu)
         return predict(t, op).floor - m->launch;
     return fmax(op->bytes / (m->cores * m->clock * m->lanes * BYTES * VECTORS),
                 op->flops / m->rate[KAS_PRECISION_FP32]);
@@ -85,33 +75,8 @@ static void rank(kas_tune_search *s, char *steps, double predicted)
     free(one.steps);
 }
 
-/* Predicts the schedules of earlier searches. Those that have become illegal are left out, and with
- * them all of this program. */
-static kas_status predict_earlier(kas_tuner *t)
-{
-    kas_program *p = NULL;
-    const kas_status status = kas_tune_build_version(t, 1, "t", true, &p);
-    if (status != KAS_OK && status != KAS_BAD_INPUT && status != KAS_ILLEGAL)
-        return status;
-    for (int i = 0; i < t->out->launches; i++) {
-        kas_tune_search *s = &t->search[i];
-        if (!s->open || s->ranked == 1)
-            continue;
-        if (p) {
-            s->trial[1].predicted = predict(t, kas_tune_launch(p, i)).seconds;
-            continue;
-        }
-        free(s->trial[1].steps);
-        s->trial[1] = (kas_trial){0};
-        s->ranked = 1;
-    }
-    kas_program_free(p);
-    return KAS_OK;
-}
-
 static kas_status rank_trials(kas_tuner *t)
 {
-    KAS_TRY(predict_earlier(t));
     for (int k = 1; k <= t->options->trials; k++) {
         kas_program *p;
         kas_tune_tell(t->options, "schedule %d of %d is ranked", k, t->options->trials);
@@ -174,7 +139,7 @@ static kas_status time_versions(kas_tuner *t, int i)
     kas_tune_ratio alone;
     bool unused;
     if (!s->trial[1].steps) {
-        KAS_TRY(time_beside(t, 0, i, false, FIRST_ROUNDS, &alone, &unused));
+        KAS_TRY(time_beside(t, 0, i, false, KAS_TUNE_FIRST_ROUNDS, &alone, &unused));
         t->out->launch[i].seconds = alone.seconds[0];
     }
     for (int v = 1; v < KAS_TUNE_VERSIONS; v++) {
@@ -184,7 +149,7 @@ static kas_status time_versions(kas_tuner *t, int i)
             continue;
         kas_tune_tell(t->options, "%s (launch %d of %d) is timed, schedule %d of %d",
                       t->out->launch[i].name, i + 1, t->out->launches, v, KAS_TUNE_VERSIONS - 1);
-        KAS_TRY(time_beside(t, v, i, false, FIRST_ROUNDS, &r, &sound));
+        KAS_TRY(time_beside(t, v, i, false, KAS_TUNE_FIRST_ROUNDS, &r, &sound));
         t->out->launch[i].tried++;
         t->out->launch[i].seconds = r.seconds[0];
         if (v == predicted)
@@ -204,12 +169,12 @@ static kas_status confirm(kas_tuner *t, int i)
     kas_tuned_launch *launch = &t->out->launch[i];
     kas_tune_ratio warm, cold;
     bool sound, sound_cold;
-    if (s->best == 0 || s->ratio >= worth)
+    if (s->best == 0 || s->ratio >= KAS_TUNE_WORTH)
         return KAS_OK;
     kas_tune_tell(t->options, "%s (launch %d of %d) is timed, its best schedule once more",
                   launch->name, i + 1, t->out->launches);
-    KAS_TRY(time_beside(t, s->best, i, false, SECOND_ROUNDS, &warm, &sound));
-    KAS_TRY(time_beside(t, s->best, i, true, SECOND_ROUNDS, &cold, &sound_cold));
+    KAS_TRY(time_beside(t, s->best, i, false, KAS_TUNE_SECOND_ROUNDS, &warm, &sound));
+    KAS_TRY(time_beside(t, s->best, i, true, KAS_TUNE_SECOND_ROUNDS, &cold, &sound_cold));
     launch->kept = sound && sound_cold && warm.high < 1 && cold.low < 1;
     launch->seconds = warm.seconds[0];
     launch->ratio = warm.ratio;
@@ -234,7 +199,7 @@ static kas_status find_maps(kas_tuner *t, const char *cache_dir)
     KAS_TRY(kas_buf_status(&t->head));
     t->plain = calloc(1, sizeof *t->plain);
     if (!t->plain)
-        return no_memory();
+        return kas_tune_no_memory();
     kas_buf_puts(&text, kas_buf_text(&t->head));
     kas_status status = kas_tune_maps(t->device, cache_dir, t->programs, t->p, t->options,
                                       kas_buf_text(&t->head), t->out, &text);
@@ -255,18 +220,44 @@ static int first_like(const kas_tuner *t, int i)
     return first;
 }
 
+/* Takes the steps that a record has for a launch, and predicts what they take. Where they have become
+ * illegal, the record counts as missing. */
+static kas_status check_known(const kas_tuner *t, int i, kas_trial *found)
+{
+    kas_tuned_launch *launch = &t->out->launch[i];
+    const kas_operation *op = kas_tune_launch(t->version[0], i);
+    kas_program *p;
+    const kas_status status = kas_tune_build_launch(t, i, found->steps, &p);
+    if (status == KAS_OK) {
+        found->predicted = predict(t, kas_tune_launch(p, i)).seconds;
+        kas_program_free(p);
+        return KAS_OK;
+    }
+    if (status != KAS_ILLEGAL && status != KAS_BAD_INPUT)
+        return status;
+    kas_warn("the tuned schedule %.12s of %s: %s; the launch is tuned again", op->record,
+             launch->name, kas_error());
+    free(found->steps);
+    found->steps = NULL;
+    launch->known = launch->kept = false;
+    launch->illegal = true;
+    return KAS_OK;
+}
+
 /* Looks up what is known of a launch. */
 static kas_status find_known(kas_tuner *t, int i)
 {
     kas_tune_search *s = &t->search[i];
     kas_tuned_launch *launch = &t->out->launch[i];
-    char *steps = NULL;
-    const kas_status status = kas_tune_find(t->options, kas_tune_launch(t->version[0], i)->record,
-                                            t->options->trials, launch, &steps);
+    kas_trial found = {.predicted = INFINITY};
+    kas_status status = kas_tune_find(t->options, kas_tune_launch(t->version[0], i)->record,
+                                      t->options->trials, launch, &found.steps);
+    if (status == KAS_OK && found.steps)
+        status = check_known(t, i, &found);
     s->open = !launch->known;
     s->ratio = 1;
-    s->trial[s->open ? 1 : 0] = (kas_trial){.steps = steps, .predicted = INFINITY};
-    s->ranked = s->open && steps ? 2 : 1;
+    s->trial[s->open ? 1 : 0] = found;
+    s->ranked = s->open && found.steps ? 2 : 1;
     if (s->open)
         s->trial[0].steps = steps_of(t->version[0], launch->name);
     return status;
@@ -283,7 +274,7 @@ static kas_status open_search(kas_tuner *t, bool *any)
     t->out->launch = calloc((size_t)t->out->launches + 1, sizeof *t->out->launch);
     t->search = calloc((size_t)t->out->launches + 1, sizeof *t->search);
     if (!t->out->launch || !t->search)
-        return no_memory();
+        return kas_tune_no_memory();
     for (int i = 0; i < t->out->launches; i++) {
         kas_tune_search *s = &t->search[i];
         kas_tuned_launch *launch = &t->out->launch[i];
@@ -291,6 +282,7 @@ static kas_status open_search(kas_tuner *t, bool *any)
             (p->epilogues > 0 && i == p->written_by))
             continue;
         snprintf(launch->name, sizeof launch->name, "%s", name_of(p, i));
+        launch->times = kas_tune_launch(p, i)->times;
         s->like = first_like(t, i);
         if (s->like != i)
             continue;
@@ -329,15 +321,9 @@ static kas_status run_search(kas_tuner *t, const char *cache_dir)
 /* Gives launches what was found for the first one with the same record. */
 static void share_results(kas_tuner *t)
 {
-    for (int i = 0; i < t->out->launches; i++) {
-        kas_tuned_launch *launch = &t->out->launch[i];
-        char name[sizeof launch->name];
-        if (!launch->name[0])
-            continue;
-        memcpy(name, launch->name, sizeof name);
-        *launch = t->out->launch[t->search[i].like];
-        memcpy(launch->name, name, sizeof name);
-    }
+    for (int i = 0; i < t->out->launches; i++)
+        if (t->out->launch[i].name[0])
+            kas_tune_share(&t->out->launch[i], &t->out->launch[t->search[i].like]);
 }
 
 /* A launch that adds up what pieces of the batch gave is no part of the file, which is for one piece. */
@@ -348,12 +334,12 @@ static kas_status make_result(kas_tuner *t)
     for (int i = 0; i < t->out->launches; i++) {
         const kas_tune_search *s = &t->search[t->search[i].like];
         const kas_tuned_launch *launch = &t->out->launch[i];
-        if (launch->kept && kas_tune_launch(t->version[0], i)->times == t->version[0]->pieces)
+        if (launch->kept && launch->times == t->version[0]->pieces)
             kas_buf_printf(&file, "kernel %s\n%s", launch->name, s->trial[s->best].steps);
     }
     kas_status status = kas_buf_status(&file);
     if (status == KAS_OK && !(t->out->file = strdup(kas_buf_text(&file))))
-        status = no_memory();
+        status = kas_tune_no_memory();
     kas_buf_free(&file);
     return status;
 }

@@ -19,8 +19,9 @@
  *
  * What was found is kept by launch (jit/tuned.h) and found again without timing. Launches with equal
  * texts have one record: the first of them is searched for all. A search of more trials than a
- * record's begins anew, and times the schedule that the record has among those that it draws. Other folders
- * include this header. */
+ * record's begins anew, and times the schedule that the record has among those that it draws. A record
+ * whose steps have become illegal is warned of and counts as missing. Other folders include this
+ * header. */
 #ifndef KAS_TUNE_TUNE_H
 #define KAS_TUNE_TUNE_H
 
@@ -50,12 +51,14 @@ typedef struct kas_tune_options {
  * alone would choose, by the default; 1 where that is the default, or the launch was known. */
 typedef struct kas_tuned_launch {
     char name[16];  /* of its kernel: f0, b3, ... */
-    double seconds; /* by default */
+    int times;      /* it runs in a pass: once for each piece of the batch, or once */
+    double seconds; /* of one run, by default */
     double floor;   /* seconds that bytes and multiply-adds take at least: less is not accepted */
     double choice;
     double ratio, ratio_low, ratio_high; /* median, 10th and 90th percentile */
     int tried; /* schedules timed beside the default; 0: it was known, or none but the default was drawn */
     bool kept, known;
+    bool illegal; /* it had a record, whose steps have become illegal */
 } kas_tuned_launch;
 
 typedef struct kas_tuned {

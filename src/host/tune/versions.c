@@ -7,11 +7,6 @@
 #include "host/core/log.h"
 #include "host/tune/record.h"
 
-static kas_status no_memory(void)
-{
-    return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was tuned");
-}
-
 kas_status kas_tune_build(const kas_tuner *t, const char *prefix, uint64_t seed, bool unwritten,
                           const kas_schedule_file *file, kas_program **out)
 {
@@ -30,37 +25,41 @@ kas_operation *kas_tune_launch(const kas_program *p, int i)
                                             : &p->epilogue_kernel[i - p->forwards - p->backwards];
 }
 
-/* Makes the schedule file with each launch's version v. */
-static kas_status make_file(const kas_tuner *t, int v, kas_schedule_file **out)
+/* Lowers the program with the schedules of a text, which it frees. */
+static kas_status build_text(const kas_tuner *t, kas_buf *text, const char *prefix, bool unwritten,
+                             kas_program **out)
+{
+    kas_schedule_file *file = calloc(1, sizeof *file);
+    kas_status status = file ? kas_buf_status(text) : kas_tune_no_memory();
+    if (status == KAS_OK)
+        status = kas_schedule_file_parse("schedules drawn", kas_buf_text(text), file);
+    if (status == KAS_OK)
+        status = kas_tune_build(t, prefix, 0, unwritten, file, out);
+    if (file)
+        kas_schedule_file_free(file);
+    free(file);
+    kas_buf_free(text);
+    return status;
+}
+
+kas_status kas_tune_build_version(const kas_tuner *t, int v, const char *prefix, kas_program **out)
 {
     kas_buf text = {0};
-    *out = calloc(1, sizeof **out);
-    if (!*out)
-        return no_memory();
     kas_buf_puts(&text, kas_buf_text(&t->plain->text));
     for (int i = 0; i < t->out->launches; i++) {
         const kas_tune_search *s = &t->search[i];
         if (s->open && s->trial[v].steps)
             kas_buf_printf(&text, "kernel %s\n%s", t->out->launch[i].name, s->trial[v].steps);
     }
-    kas_status status = kas_buf_status(&text);
-    if (status == KAS_OK)
-        status = kas_schedule_file_parse("schedules drawn", kas_buf_text(&text), *out);
-    kas_buf_free(&text);
-    return status;
+    return build_text(t, &text, prefix, false, out);
 }
 
-kas_status kas_tune_build_version(const kas_tuner *t, int v, const char *prefix, bool unwritten,
-                                  kas_program **out)
+kas_status kas_tune_build_launch(const kas_tuner *t, int i, const char *steps, kas_program **out)
 {
-    kas_schedule_file *file;
-    kas_status status = make_file(t, v, &file);
-    if (status == KAS_OK)
-        status = kas_tune_build(t, prefix, 0, unwritten, file, out);
-    if (file)
-        kas_schedule_file_free(file);
-    free(file);
-    return status;
+    kas_buf text = {0};
+    kas_buf_printf(&text, "%skernel %s\n%s", kas_buf_text(&t->plain->text), t->out->launch[i].name,
+                   steps);
+    return build_text(t, &text, "t", true, out);
 }
 
 /* ---- compiling -------------------------------------------------------------------------------- */
@@ -82,7 +81,7 @@ static kas_status load(kas_tuner *t, const char *path, const part *list, int cou
     kas_module *module;
     kas_module **grown = realloc(t->module, sizeof *grown * (size_t)(t->modules + 1));
     if (!grown)
-        return no_memory();
+        return kas_tune_no_memory();
     t->module = grown;
     KAS_TRY(kas_module_load(t->device, path, &module));
     t->module[t->modules++] = module;
@@ -132,7 +131,7 @@ static kas_status list_texts(const kas_tuner *t, part **list, int *count)
     *count = 0;
     *list = malloc(sizeof **list * (size_t)(t->out->launches * KAS_TUNE_VERSIONS + 1));
     if (!*list)
-        return no_memory();
+        return kas_tune_no_memory();
     for (int v = 0; v < KAS_TUNE_VERSIONS; v++)
         for (int i = 0; i < t->out->launches; i++)
             if (t->search[i].open && t->search[i].trial[v].steps)
@@ -148,7 +147,7 @@ kas_status kas_tune_compile(kas_tuner *t, const char *cache_dir)
     kas_compiler *compiler;
     for (int v = 1; v < KAS_TUNE_VERSIONS; v++) {
         snprintf(prefix, sizeof prefix, "t%d", v);
-        KAS_TRY(kas_tune_build_version(t, v, prefix, false, &t->version[v]));
+        KAS_TRY(kas_tune_build_version(t, v, prefix, &t->version[v]));
     }
     KAS_TRY(kas_compiler_open(kas_device_get_info(t->device)->arch, cache_dir, &compiler));
     kas_status status = list_texts(t, &list, &count);

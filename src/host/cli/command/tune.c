@@ -116,6 +116,7 @@ static void put_line(const kas_tuned_launch *l, const char *layer, const char *w
     kas_line_text(out, what, l->name);
     kas_line_number(out, "seconds", l->seconds);
     if (strcmp(what, "kernel") == 0) {
+        kas_line_int(out, "times", l->times);
         kas_line_number(out, "floor", l->floor);
         kas_line_number(out, "choice", l->choice);
     }
@@ -168,8 +169,8 @@ static kas_status print_text(const kas_tuned *t, const char *layer)
         const kas_tuned_launch *l = &t->launch[i];
         if (!l->name[0]) /* a library's convolution */
             continue;
-        before += l->seconds;
-        after += l->seconds * (l->kept ? l->ratio : 1);
+        before += l->times * l->seconds;
+        after += l->times * l->seconds * (l->kept ? l->ratio : 1);
         put_row(table, l, "", "kept", "default stays");
     }
     kas_status status = kas_table_write(table, &out);
@@ -235,6 +236,19 @@ static kas_status find_programs(const tune_command *o, const session *s, int *fi
     return KAS_OK;
 }
 
+/* Writes the schedules that were kept, with the images for which they are. */
+static kas_status write_file(const tune_command *o, const char *schedules)
+{
+    kas_buf text = {0};
+    kas_schedule_file_put_input(o->net.c, o->net.h, o->net.w, &text);
+    kas_buf_puts(&text, schedules);
+    kas_status status = kas_buf_status(&text);
+    if (status == KAS_OK)
+        status = kas_file_write_atomic(o->output, text.data, text.size);
+    kas_buf_free(&text);
+    return status;
+}
+
 static kas_status tune_one(const tune_command *o, const session *s, const kas_machine *machine,
                            int p)
 {
@@ -244,7 +258,7 @@ static kas_status tune_one(const tune_command *o, const session *s, const kas_ma
     KAS_TRY(status);
     status = (o->common.json ? print_json : print_text)(&tuned, o->tuning);
     if (status == KAS_OK && o->output)
-        status = kas_file_write_atomic(o->output, tuned.file, strlen(tuned.file));
+        status = write_file(o, tuned.file);
     kas_tuned_free(&tuned);
     return status;
 }
