@@ -285,6 +285,25 @@ static void test_idle_splits_are_not_drawn(void **state)
     }
 }
 
+/* Kernels of this space take the stride, so no pool stands between them and a small budget. */
+static void test_budget_below_the_pools(void **state)
+{
+    (void)state;
+    kas_target downsample = kas_target_plain(64, 8, 8, 1);
+    kas_sample_options options = kas_sample_defaults();
+    kas_sampler *sampler;
+    kas_sample s;
+    downsample.stride = 2; /* a pool would have 1/16 of the FLOPs */
+    options.space = KAS_SPACE_NAS_PTE;
+    options.per_layer = KAS_PER_LAYER_NO;
+    options.budget.max_flops_ratio = 0.05;
+    OK(kas_sampler_create(&options, &downsample, 1, &sampler));
+    OK(kas_sampler_next(sampler, 0, &s));
+    assert_true(s.replacement.solution.flops <= 0.05 * kas_target_conv_flops(&downsample));
+    kas_sample_free(&s);
+    kas_sampler_free(sampler);
+}
+
 static void test_sampling(void **state)
 {
     (void)state;
@@ -327,6 +346,7 @@ int main(void)
                                        cmocka_unit_test(test_too_many_groups),
                                        cmocka_unit_test(test_drawn_sequences),
                                        cmocka_unit_test(test_idle_splits_are_not_drawn),
+                                       cmocka_unit_test(test_budget_below_the_pools),
                                        cmocka_unit_test(test_sampling)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

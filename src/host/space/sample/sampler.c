@@ -330,16 +330,16 @@ static kas_status fail_least(const char *what, double least, double allowed)
         what, least, allowed);
 }
 
-/* Checks the budget against what every kernel for all layers costs: FLOPs of the average
- * pools and of the sums of input parts around it, and one parameter in each instance, because
- * it has a weight. */
+/* Checks the budget against what every kernel for all layers costs: FLOPs of the sums of input
+ * parts around it, and of the average pools unless it takes the stride as NAS-PTE's kernels do; and
+ * one parameter in each instance, because it has a weight. */
 static kas_status check_least(const kas_sampler *s)
 {
     const kas_budget *budget = &s->options.budget;
     double flops = 0, params = 0, conv_flops = 0, conv_params = 0;
     for (int t = 0; t < s->count; t++) {
         const kas_target *at = &s->targets[t];
-        flops += kas_target_fixed_flops(at, false);
+        flops += kas_target_fixed_flops(at, s->options.space == KAS_SPACE_NAS_PTE);
         params += (double)at->parts_in * at->parts_out;
         conv_flops += kas_target_conv_flops(at);
         conv_params += kas_target_conv_params(at);
