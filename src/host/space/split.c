@@ -91,10 +91,11 @@ kas_status kas_split_check(const kas_kernel *kernel, int i)
         return kas_node_fail(kernel, i, "there is no split S%d", split);
     const kas_split *s = &kernel->split[split];
     if ((s->first != 0) + (s->shares != 0) + (s->part != 0) != 1 || s->first > KAS_MAX_FIRST ||
-        s->shares == 1 || s->shares > KAS_MAX_SHARES || s->part == 1 || s->part > KAS_MAX_PART)
+        s->shares == 1 || s->shares > KAS_MAX_SHARES || (s->part && s->part < 3) ||
+        s->part > KAS_MAX_PART)
         return kas_node_fail(kernel, i,
                              "%s must have 2 to %d shares, or the number of its first elements, at "
-                             "most %d, or the part of the whole that they are, 2 to %d",
+                             "most %d, or the part of the whole that they are, 3 to %d",
                              names[split], KAS_MAX_SHARES, KAS_MAX_FIRST, KAS_MAX_PART);
     if (s->first && kas_dim_var(&s->whole) >= 0)
         return kas_node_fail(kernel, i,

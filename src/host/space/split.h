@@ -7,7 +7,8 @@
  *     S0 = C in n equal shares     segments of size C/n each, n = 2 to 4
  *     S1 = the first f of C        segments of size f and R1: a symbol of its own, whose value at
  *                                  every target is C - f
- *     S2 = the first 1/n of C      segments of size C/n and C*(n-1)/n, n = 2 to 4096
+ *     S2 = the first 1/n of C      segments of size C/n and C*(n-1)/n, n = 3 to 4096; the first
+ *                                  half is the first of 2 shares
  *
  * The whole may hold the rests of other splits (the rest of a rest), but not in a circle; with
  * `first` it may not hold a dynamic variable. No two splits of a kernel are the same, so that equal

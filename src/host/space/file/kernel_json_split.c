@@ -31,9 +31,10 @@ static kas_status read_split(const char *where, const cJSON *item, kas_split *sp
         KAS_TRY(kas_json_int(item, where, "first", 1, KAS_MAX_FIRST, &value));
     else
         KAS_TRY(kas_json_int(item, where, "part", 2, KAS_MAX_PART, &value));
-    split->shares = shares ? (uint8_t)value : 0;
+    const bool halves = !first && value == 2; /* the first half is the first of two shares */
+    split->shares = shares || halves ? (uint8_t)value : 0;
     split->first = first ? (uint32_t)value : 0;
-    split->part = shares || first ? 0 : (uint16_t)value;
+    split->part = shares || halves || first ? 0 : (uint16_t)value;
     return KAS_OK;
 }
 
