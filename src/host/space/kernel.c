@@ -190,17 +190,21 @@ int kas_node_integers(const kas_kernel *kernel, int i, kas_dim out[KAS_MAX_DIMS 
     return count;
 }
 
-static kas_status not_an_integer(const kas_kernel *kernel, int i, const kas_dim *dim, bool is_dim)
+const char *kas_node_integer_name(const kas_kernel *kernel, int i, int d)
+{
+    const int op = kernel->node[i].op;
+    return d < kas_shape_rank(&kernel->node[i].shape) ? "the size"
+           : kas_op_has_weight((kas_op)op)            ? "the number of outputs per group"
+           : op == KAS_OP_SHUFFLE                     ? "the number of channels in a group"
+                                                      : "the number of repetitions of LHS";
+}
+
+static kas_status not_an_integer(const kas_kernel *kernel, int i, int d, const kas_dim *dim)
 {
     kas_buf text = {0};
     kas_dim_print(dim, &text);
-    kas_status status = kas_node_fail(
-        kernel, i, "%s %.100s is not an integer at this target",
-        is_dim                                          ? "the size"
-        : kas_op_has_weight((kas_op)kernel->node[i].op) ? "the number of outputs per group"
-        : kernel->node[i].op == KAS_OP_SHUFFLE          ? "the number of channels in a group"
-                                                        : "the number of repetitions of LHS",
-        kas_buf_text(&text));
+    kas_status status = kas_node_fail(kernel, i, "%s %.100s is not an integer at this target",
+                                      kas_node_integer_name(kernel, i, d), kas_buf_text(&text));
     kas_buf_free(&text);
     return status;
 }
@@ -216,8 +220,7 @@ kas_status kas_kernel_check_binding(const kas_kernel *kernel, const kas_binding 
             return KAS_ILLEGAL;
         for (int d = 0; d < count; d++)
             if (!kas_dim_eval(&dims[d], binding, &size))
-                return not_an_integer(kernel, i, &dims[d],
-                                      d < kas_shape_rank(&kernel->node[i].shape));
+                return not_an_integer(kernel, i, d, &dims[d]);
     }
     return KAS_OK;
 }

@@ -85,6 +85,8 @@ kas_status kas_shape_insert(kas_shape *shape, int i, const kas_dim *dim, bool is
  * Returns their number, at most KAS_MAX_DIMS + 1, or -1 with a message when one leaves its
  * range. */
 int kas_node_integers(const kas_kernel *kernel, int i, kas_dim out[KAS_MAX_DIMS + 1]);
+/* Returns what the size number `d` of them is, for messages: "the size", ... */
+const char *kas_node_integer_name(const kas_kernel *kernel, int i, int d);
 
 /* Returns the nodes whose shapes depend on the variable, as bits. */
 uint64_t kas_kernel_nodes_of(const kas_kernel *kernel, int var);

@@ -222,6 +222,7 @@ static void test_refusals(void **state)
     k = (kas_kernel){.group_value = {3}}; /* 3 does not divide 16 */
     kas_build_fc(&k, kas_build_group(&k, kas_build_input(&k), 0, 0), true, "C");
     assert_int_equal(kas_solve(&k, &t, 1, &none, &s), KAS_ILLEGAL);
+    assert_non_null(strstr(kas_error(), "(group): the size C/G0 = 16/3 is not an integer at"));
     k = figure3();
     kas_budget small = {.max_tensor = 12 * 64};
     assert_int_equal(kas_solve(&k, &t, 1, &small, &s), KAS_UNSUPPORTED); /* the input has 16*64 */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/gcd.h"
 #include "host/space/primitive.h"
 #include "host/space/solve/solver.h"
 #include "host/space/split.h"
@@ -71,48 +72,66 @@ void kas_solver_free(kas_solver *solver)
 
 static bool lcm_with(uint64_t *lcm, uint64_t q)
 {
-    uint64_t a = *lcm, b = q;
-    while (b) {
-        uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    if (*lcm / a > KAS_MAX_VARIABLE / q)
+    const uint64_t times = q / kas_gcd(*lcm, q);
+    if (times > KAS_MAX_VARIABLE / *lcm)
         return false;
-    *lcm = *lcm / a * q;
+    *lcm *= times;
     return true;
 }
 
-/* Adds the condition of a size for one class: without a variable the size must be an integer; with
- * one, x is a multiple of q. */
-static kas_status add_condition(const kas_solver *s, kas_layer_class *class_, int node, int x,
-                                const kas_dim *rest)
+/* A size that must be an integer. */
+typedef struct condition {
+    int node, d; /* size number d of kas_node_integers */
+    const kas_dim *size;
+    int x;        /* its variable, or -1 */
+    kas_dim rest; /* the size without it */
+} condition;
+
+static kas_status not_an_integer(const kas_solver *s, const kas_layer_class *class_,
+                                 const condition *c)
+{
+    kas_buf value = {0};
+    uint64_t p, q;
+    if (kas_is_quiet(KAS_ILLEGAL)) /* samplers ask often */
+        return KAS_ILLEGAL;
+    kas_dim_print(c->size, &value);
+    if (kas_dim_fraction(&c->rest, &class_->binding, &p, &q))
+        kas_buf_printf(&value, " = %llu/%llu", (unsigned long long)p, (unsigned long long)q);
+    const kas_status status = kas_node_fail(s->kernel, c->node, "%s %.150s is not an integer at %s",
+                                            kas_node_integer_name(s->kernel, c->node, c->d),
+                                            kas_buf_text(&value), class_->target->name);
+    kas_buf_free(&value);
+    return status;
+}
+
+/* Adds the condition for one class: without a variable the size must be an integer; with one, x is
+ * a multiple of q. */
+static kas_status add_condition(const kas_solver *s, kas_layer_class *class_, const condition *c)
 {
     uint64_t p, q;
-    if (!kas_dim_fraction(rest, &class_->binding, &p, &q) || (x < 0 && q != 1))
-        return kas_node_fail(s->kernel, node, "a size is not an integer at %s",
-                             class_->target->name);
-    if (x >= 0 && !lcm_with(&class_->lcm[x], q))
-        return kas_node_fail(s->kernel, node, "x%d would exceed 2^30 at %s", x,
+    if (!kas_dim_fraction(&c->rest, &class_->binding, &p, &q) || (c->x < 0 && q != 1))
+        return not_an_integer(s, class_, c);
+    if (c->x >= 0 && !lcm_with(&class_->lcm[c->x], q))
+        return kas_node_fail(s->kernel, c->node, "x%d would exceed 2^30 at %s", c->x,
                              class_->target->name);
     return KAS_OK;
 }
 
-static kas_status add_conditions(kas_solver *s, int node, const kas_dim *size)
+static kas_status add_conditions(kas_solver *s, int node, int d, const kas_dim *size)
 {
-    int x = kas_dim_var(size);
-    kas_dim rest = *size;
+    const int x = kas_dim_var(size);
+    condition c = {.node = node, .d = d, .size = size, .x = x, .rest = *size};
     if (x >= 0) {
-        rest.exp[KAS_SYM_X0 + x]--;
-        if (kas_dim_var(&rest) >= 0)
+        c.rest.exp[KAS_SYM_X0 + x]--;
+        if (kas_dim_var(&c.rest) >= 0)
             return kas_node_fail(
                 s->kernel, node,
                 "x%d stands in the denominator or beside another variable: LHS must "
                 "get a value that tiles RHS first",
                 x);
     }
-    for (int i = 0; i < s->classes && !kas_dim_is_whole(&rest); i++)
-        KAS_TRY(add_condition(s, &s->class_[i], node, x, &rest));
+    for (int i = 0; i < s->classes && !kas_dim_is_whole(&c.rest); i++)
+        KAS_TRY(add_condition(s, &s->class_[i], &c));
     return KAS_OK;
 }
 
@@ -127,7 +146,7 @@ static kas_status find_conditions(kas_solver *s)
         if (count < 0)
             return KAS_ILLEGAL;
         for (int d = 0; d < count; d++)
-            KAS_TRY(add_conditions(s, i, &sizes[d]));
+            KAS_TRY(add_conditions(s, i, d, &sizes[d]));
     }
     return KAS_OK;
 }
