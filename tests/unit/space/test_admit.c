@@ -126,6 +126,11 @@ static void refused(const char *text, const kas_sample_options *o, kas_reject ex
     "{\"op\": \"group\", \"in\": [0], \"dim\": 0, \"by\": \"G0\"}, {\"op\": \"unfold\", \"in\": "  \
     "[1], \"axes\": \"hw\"}, {\"op\": \"fc\", \"in\": [2], \"grouped\": true, \"out\": \"C\"}"
 
+#define TWO_GROUPS                                                                                 \
+    "{\"op\": \"shuffle\", \"in\": [0], \"dim\": 0, \"by\": \"G1\"}, {\"op\": \"group\", \"in\": " \
+    "[1], \"dim\": 0, \"by\": \"G0\"}, {\"op\": \"unfold\", \"in\": [2], \"axes\": \"hw\"}, "      \
+    "{\"op\": \"fc\", \"in\": [3], \"grouped\": true, \"out\": \"C\"}"
+
 static void rules_that_are_broken(void **state)
 {
     (void)state;
@@ -139,6 +144,9 @@ static void rules_that_are_broken(void **state)
         &o, KAS_REJECT_ONE_PIXEL);
     refused(FILE_OF(GROUPED, "\"G0\": 7"), &o, KAS_REJECT_VARIABLES); /* it does not divide 64 */
     refused(FILE_OF(CONV, ""), &o, KAS_REJECT_NONE);
+    /* Two symbols of one value are one group number; of two values they are not. */
+    refused(FILE_OF(TWO_GROUPS, "\"G0\": 4, \"G1\": 4"), &o, KAS_REJECT_NONE);
+    refused(FILE_OF(TWO_GROUPS, "\"G0\": 4, \"G1\": 8"), &o, KAS_REJECT_VARIABLES);
     o.budget.max_flops_ratio = 0.5;
     refused(FILE_OF(CONV, ""), &o, KAS_REJECT_BUDGET);
     refused(FILE_OF(GROUPED, "\"G0\": 4"), &o, KAS_REJECT_NONE);

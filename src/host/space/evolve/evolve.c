@@ -209,13 +209,21 @@ static bool keeps_groups(const kas_outline *o, const kas_kernel *kernel)
 }
 
 /* Returns whether the grown kernel is the wanted one, but for how a window that all targets have is
- * said. It may have other sizes where the wanted ones cannot be. */
+ * said, and for how many symbols its one group number has. It may have other sizes where the wanted
+ * ones cannot be. */
 static kas_status is_wanted(const kas_workshop *c, const kas_kernel *wanted, bool *is)
 {
     kas_kernel form = *wanted;
-    for (int i = 0; i < form.nodes; i++)
-        if (form.node[i].kernel == c->guided.guide.equal_window)
-            form.node[i].kernel = 0;
+    for (int i = 0; i < form.nodes; i++) {
+        kas_node *node = &form.node[i];
+        if (node->kernel == c->guided.guide.equal_window)
+            node->kernel = 0;
+        node->symbol = 0;
+        kas_outline_merge_groups(&node->out);
+    }
+    for (int s = 0; s < KAS_MAX_SPLITS; s++)
+        kas_outline_merge_groups(&form.split[s].whole);
+    memcpy(form.group_value, c->growth->kernel.group_value, sizeof form.group_value);
     KAS_TRY(kas_kernel_infer(&form));
     return is_same(&c->growth->kernel, &form, is);
 }
