@@ -274,6 +274,15 @@ static void test_idle_splits_are_not_drawn(void **state)
                  {"split(2) split(2)@1", true},
                  {"bottleneck_out(2) split(2)", false},
                  {"bands_h(2)", false},
+                 {"split(2) bands_h(2) bands_h(2)@2", true}, /* the bands alone */
+                 {"split(2) bands_h(2) bands_h(2)@2 bands_w(2)@1 bands_w(2)@4", true},
+                 {"split(2) group_w(2) group_w(2)@2 bottleneck_h(2)@1 bottleneck_h(2)@3", true},
+                 {"split(2) bands_h(2) bands_h(2)@2 bottleneck_in(2)", false},
+                 {"split(2) bands_h(2) bands_h(4)@2", false},
+                 {"split(2) bands_h(2) bands_w(2)@2", false},
+                 {"split(2) bands_h(2)", false},
+                 /* The outputs come in another order than without the first split. */
+                 {"split(2) split(2) split(2)@2 bottleneck_in(2) bottleneck_in(2)@2", false},
                  {"unroll(8)", false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         kas_pte_sequence sequence;

@@ -88,7 +88,7 @@ typedef struct kas_pte_step {
 /* The version is part of the key of random numbers and of a study; it is raised when a change
  * alters what is drawn. It starts at 100, because older studies keep the guided sampler's
  * version. */
-enum { KAS_PTE_MAX_STEPS = 16, KAS_PTE_DRAWN_STEPS = 6, KAS_PTE_VERSION = 103 };
+enum { KAS_PTE_MAX_STEPS = 16, KAS_PTE_DRAWN_STEPS = 6, KAS_PTE_VERSION = 104 };
 
 typedef struct kas_pte_sequence {
     int steps;

@@ -458,24 +458,46 @@ void kas_pte_change(kas_pte_tree *tree, int i, const kas_pte_step *step)
     }
 }
 
-/* Groups would differ: the shares of a grouped convolution read all groups each. */
-static bool shares_are_one(const kas_pte_tree *tree, const kas_pte_part *part)
+/* Returns whether a share is a map of the same values as the first share. Groups would differ: the
+ * shares of a grouped convolution read all groups each. */
+static bool maps_the_same(const kas_pte_part *share, const kas_pte_part *first)
 {
-    const kas_pte_part *first = &tree->part[part->first];
-    for (int k = 0; k < part->children; k++) {
-        const kas_pte_part *share = first + k;
-        if (share->cut != KAS_PTE_LEAF || share->tile[0] || share->out || share->in != first->in ||
-            share->rows != first->rows || share->columns != first->columns ||
-            share->one_row != first->one_row || share->one_column != first->one_column)
-            return false;
-    }
-    return true;
+    return !share->tile[0] && !share->out && share->in == first->in && share->rows == first->rows &&
+           share->columns == first->columns && share->one_row == first->one_row &&
+           share->one_column == first->one_column;
+}
+
+/* Returns whether two shares of one split are cut alike, into bands, and map the same values in
+ * each band: every band is then one map. Splits inside of both leave the outputs in another
+ * order. */
+static bool shares_are_alike(const kas_pte_tree *tree, const kas_pte_part *share,
+                             const kas_pte_part *first)
+{
+    if (share->cut != first->cut)
+        return false;
+    if (share->cut == KAS_PTE_LEAF)
+        return maps_the_same(share, first);
+    bool alike = share->cut != KAS_PTE_SPLIT && share->cut != KAS_PTE_UNROLL &&
+                 share->factor == first->factor;
+    for (int k = 0; alike && k < share->children; k++)
+        alike =
+            shares_are_alike(tree, &tree->part[share->first + k], &tree->part[first->first + k]);
+    return alike;
+}
+
+static bool is_idle(const kas_pte_tree *tree, const kas_pte_part *split)
+{
+    bool alike = true;
+    for (int k = 0; k < split->children; k++)
+        alike = alike &&
+                shares_are_alike(tree, &tree->part[split->first + k], &tree->part[split->first]);
+    return alike;
 }
 
 bool kas_pte_has_idle_cut(const kas_pte_tree *tree)
 {
     for (int i = 0; i < tree->parts; i++)
-        if (tree->part[i].cut == KAS_PTE_SPLIT && shares_are_one(tree, &tree->part[i]))
+        if (tree->part[i].cut == KAS_PTE_SPLIT && is_idle(tree, &tree->part[i]))
             return true;
     return false;
 }
