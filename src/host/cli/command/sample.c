@@ -190,7 +190,7 @@ static kas_status text_sample(const kas_sample *s)
         kas_buf_printf(&structure, "%d kernels at %d of %d layers", r->kernels,
                        kas_replacement_replaced(r), solution->targets);
     else
-        status = kas_kernel_canonical_text(r->kernel, &structure);
+        status = kas_canonical_text(r->kernel, &structure);
     if (status == KAS_OK && s->index == 0)
         printf("%-16s  %5s  %6s  %s%s\n", "kernel", "FLOPs", "params", s->change ? "change   " : "",
                "structure");
@@ -216,7 +216,9 @@ static kas_status write_file(const char *folder, const kas_sample *s, const kas_
 static kas_status give(const sample_options *o, const kas_sample *s)
 {
     kas_buf file = {0};
-    kas_status status = kas_sample_write_json(s, &file);
+    kas_status status = KAS_OK;
+    if (o->folder || o->common.json)
+        status = kas_sample_write_json(s, &file);
     if (status == KAS_OK && o->folder)
         status = write_file(o->folder, s, &file);
     if (status == KAS_OK)

@@ -59,24 +59,19 @@ static int find_text(const kas_buf *text, int count, const kas_buf *wanted)
     return -1;
 }
 
-/* Replaces kernel[] by canonical kernels, each once, in the order of the layers. `text` has room
- * for all their texts. */
+/* Replaces kernel[] by canonical kernels, each once, in the order of the layers. `ordered` and
+ * `text` have room for one more than that, the one at hand. */
 static kas_status order_kernels(kas_assignment *a, kas_kernel *ordered, kas_buf *text)
 {
     int count = 0;
     for (int i = 0; i < a->layers; i++) {
-        int k = -1;
         if (a->kernel_of[i] == KAS_KEPT)
             continue;
-        const kas_kernel *kernel = &a->kernel[a->kernel_of[i]];
         kas_buf_clear(&text[count]);
-        KAS_TRY(kas_kernel_canonical_text(kernel, &text[count]));
-        k = find_text(text, count, &text[count]);
-        if (k < 0) {
-            k = count++;
-            KAS_TRY(kas_kernel_canonicalize(kernel, &ordered[k]));
-        }
-        a->kernel_of[i] = k;
+        KAS_TRY(kas_kernel_canonicalize(&a->kernel[a->kernel_of[i]], &ordered[count]));
+        KAS_TRY(kas_canonical_text(&ordered[count], &text[count]));
+        const int known = find_text(text, count, &text[count]);
+        a->kernel_of[i] = known < 0 ? count++ : known;
     }
     memcpy(a->kernel, ordered, (size_t)count * sizeof *ordered);
     a->kernels = count;
@@ -125,7 +120,7 @@ static kas_status layers_text(const kas_assignment *a, kas_buf *out)
         if (a->kernel_of[i] == KAS_KEPT)
             kas_buf_puts(out, "-");
         else
-            KAS_TRY(kas_kernel_canonical_text(&a->kernel[a->kernel_of[i]], out));
+            KAS_TRY(kas_canonical_text(&a->kernel[a->kernel_of[i]], out));
         kas_buf_puts(out, "\n");
     }
     return kas_buf_status(out);
@@ -134,17 +129,14 @@ static kas_status layers_text(const kas_assignment *a, kas_buf *out)
 kas_status kas_assignment_name(const kas_assignment *a, char name[KAS_NAME_SIZE])
 {
     kas_buf text = {0};
-    uint8_t digest[32];
-    kas_sha256 hash;
+    char hex[65];
     if (a->layers == 0)
         return kas_kernel_name(a->kernel, name);
     kas_status status = layers_text(a, &text);
     if (status == KAS_OK) {
-        kas_sha256_init(&hash);
-        kas_sha256_update(&hash, text.data, text.size);
-        kas_sha256_final(&hash, digest);
-        for (int i = 0; i < (KAS_NAME_SIZE - 1) / 2; i++)
-            snprintf(name + 2 * i, 3, "%02x", digest[i]);
+        kas_sha256_hex(text.data, text.size, hex);
+        memcpy(name, hex, KAS_NAME_SIZE - 1);
+        name[KAS_NAME_SIZE - 1] = '\0';
     }
     kas_buf_free(&text);
     return status;

@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "host/space/canonical.h"
 #include "host/space/file/kernel_json.h"
 #include "host/space/file/kernel_json_node.h"
@@ -81,19 +83,35 @@ static void write_splits(const kas_kernel *kernel, kas_buf *out)
 }
 
 /* Appends a binding with symbols in their canonical names and order; symbols without a value are
- * left out. */
-static void write_binding(const kas_binding *binding, const kas_renaming *names, kas_buf *out)
+ * left out. `old` has the symbol that got each canonical name, or -1. */
+static void write_binding(const kas_binding *binding, const int old[KAS_SYM_COUNT], kas_buf *out)
 {
     const char *comma = "";
     kas_buf_puts(out, "{");
-    for (int to = 0; to < KAS_SYM_COUNT; to++)
-        for (int s = 0; s < KAS_SYM_COUNT; s++)
-            if (names->symbol[s] == to && binding->value[s]) {
-                kas_buf_printf(out, "%s\"%s\": %u", comma, kas_symbol_name((kas_symbol)to),
-                               binding->value[s]);
-                comma = ", ";
-            }
+    for (int s = 0; s < KAS_SYM_COUNT; s++)
+        if (old[s] >= 0 && binding->value[old[s]]) {
+            kas_buf_printf(out, "%s\"%s\": %u", comma, kas_symbol_name((kas_symbol)s),
+                           binding->value[old[s]]);
+            comma = ", ";
+        }
     kas_buf_puts(out, "}");
+}
+
+/* Appends the values that the solver chose at every target. */
+static void write_targets(const kas_solution *solution, const kas_renaming *names, kas_buf *out)
+{
+    int old[KAS_SYM_COUNT];
+    memset(old, -1, sizeof old);
+    for (int s = 0; s < KAS_SYM_COUNT; s++)
+        if (names->symbol[s] >= 0)
+            old[names->symbol[s]] = s;
+    kas_buf_puts(out, ",\n  \"targets\": [\n");
+    for (int t = 0; t < solution->targets; t++) {
+        kas_buf_puts(out, "    ");
+        write_binding(&solution->binding[t], old, out);
+        kas_buf_puts(out, t + 1 < solution->targets ? ",\n" : "\n");
+    }
+    kas_buf_puts(out, "  ]");
 }
 
 kas_status kas_kernel_write_json(const kas_kernel *kernel, const kas_solution *solution,
@@ -114,15 +132,8 @@ kas_status kas_kernel_write_json(const kas_kernel *kernel, const kas_solution *s
     write_splits(&canonical, out);
     if (canonical.stride_inside)
         kas_buf_puts(out, ",\n  \"stride\": \"inside\"");
-    if (solution) {
-        kas_buf_puts(out, ",\n  \"targets\": [\n");
-        for (int t = 0; t < solution->targets; t++) {
-            kas_buf_puts(out, "    ");
-            write_binding(&solution->binding[t], &names, out);
-            kas_buf_puts(out, t + 1 < solution->targets ? ",\n" : "\n");
-        }
-        kas_buf_puts(out, "  ]");
-    }
+    if (solution)
+        write_targets(solution, &names, out);
     kas_buf_puts(out, "\n}\n");
     return kas_buf_status(out);
 }
