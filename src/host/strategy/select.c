@@ -165,8 +165,9 @@ kas_status kas_rewards(const kas_search_options *options, const kas_work *items,
         qsort(list, (size_t)entrants, sizeof *list, best_first);
         while (results < entrants && has_result(list[results].work))
             results++;
-        for (int i = 0; i < results && list[i].work->index < candidates; i++)
-            reward[list[i].work->index] = pow((double)(results - i) / results, 4);
+        for (int i = 0; i < results; i++)
+            if (list[i].work->index < candidates)
+                reward[list[i].work->index] = pow((double)(results - i) / results, 4);
     }
     free(list);
     return status;

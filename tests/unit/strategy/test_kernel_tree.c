@@ -367,6 +367,9 @@ static void rewards_follow_the_objective(void **state)
     o.objective = KAS_OBJECTIVE_ACCURACY;
     OK(kas_rewards(&o, work, N + 1, 1, N, reward));
     assert_true(reward[1] >= 1 && reward[1] > reward[2] && reward[2] > reward[0] && reward[0] > 0);
+    const double last = reward[0];
+    OK(kas_rewards(&o, work, N + 1, 1, 1, reward)); /* of the first candidate alone */
+    assert_true(reward[0] == last);
     kas_buf_free(&same);
 }
 
