@@ -16,11 +16,6 @@ int kas_kernel_weights(const kas_kernel *kernel)
     return count;
 }
 
-bool kas_kernel_has_weight(const kas_kernel *kernel)
-{
-    return kas_kernel_weights(kernel) > 0;
-}
-
 kas_status kas_weight_dims_of(const kas_kernel *kernel, int node, kas_weight_dims *out)
 {
     if (node < 0 || node >= kernel->nodes || !kas_op_has_weight((kas_op)kernel->node[node].op))

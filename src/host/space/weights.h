@@ -30,7 +30,6 @@ typedef struct kas_weight_sizes {
 bool kas_op_has_weight(kas_op op);
 /* Returns the number of weights of a kernel. */
 int kas_kernel_weights(const kas_kernel *kernel);
-bool kas_kernel_has_weight(const kas_kernel *kernel);
 
 /* Compute the sizes of a node's weight. Return KAS_FAILURE for a node without a weight, KAS_ILLEGAL
  * when a size leaves its range or is no integer at the target. */

@@ -63,17 +63,13 @@ void kas_guided_free(kas_guided *guided)
     guided->pair = NULL;
 }
 
-static uint32_t below(kas_guided *d, int n)
-{
-    return kas_rng_below(&d->rng, (uint32_t)n);
-}
-
 void kas_guided_begin(kas_guided *d, uint64_t attempt)
 {
     const kas_sample_options *o = d->guide.options;
     d->rng =
         kas_rng_make(o->seed ^ ((uint64_t)KAS_GUIDED_VERSION << 48), KAS_PURPOSE_SAMPLE, attempt);
-    d->primitives = o->min_primitives + (int)below(d, o->max_primitives - o->min_primitives + 1);
+    d->primitives =
+        o->min_primitives + kas_guided_below(d, o->max_primitives - o->min_primitives + 1);
 }
 
 /* For the last primitive the value must also be one with which RHS becomes [C, H, W]. */
@@ -97,7 +93,7 @@ int kas_guided_draw_value(void *context, const kas_candidate_op *use, int var,
     kas_guided *d = context;
     int allowed[KAS_MAX_SUBSTITUTIONS];
     const int found = kas_guided_values(d, use, var, value, count, allowed);
-    return found ? allowed[below(d, found)] : -1;
+    return found ? allowed[kas_guided_below(d, found)] : -1;
 }
 
 /* Returns the same class for all candidate operations that give their one operand the same shape,
@@ -175,8 +171,8 @@ static bool try_pairs(kas_guided *d, kas_type type, const kas_op_filter *filter)
     const int uses = kas_ops_of_a_pair(type);
     int count = kas_list_pairs(d->growth, type, filter, d->pair);
     while (count > 0) {
-        kas_operands *pair = &d->pair[below(d, count)];
-        const int k = (int)below(d, uses);
+        kas_operands *pair = &d->pair[kas_guided_below(d, count)];
+        const int k = kas_guided_below(d, uses);
         if (!pair->asked)
             pair->serve = kas_pair_serves(d->growth, type, filter, pair);
         pair->asked = true;
@@ -203,7 +199,7 @@ static bool try_type(kas_guided *d, kas_type type, const kas_op_filter *filter, 
         return try_pairs(d, type, filter);
     int count = kas_list_candidate_ops(&d->growth->kernel, type, filter, d->use);
     while (count > 0) {
-        const uint32_t pick = below(d, count);
+        const int pick = kas_guided_below(d, count);
         const kas_candidate_op *use = &d->use[pick];
         const outcome how = is_fruitless(f, use) ? REFUSED : try_use(d, use);
         if (how == APPENDED)
@@ -239,7 +235,7 @@ static bool step(kas_guided *d)
     kas_guide_next(&d->guide, &filter);
     int count = list_types(&d->guide, filter.ops, type);
     for (int left = types_to_draw(d, count); left > 0; left--, count--) {
-        uint32_t pick = below(d, count);
+        const int pick = kas_guided_below(d, count);
         if (try_type(d, type[pick], &filter, &f))
             return true;
         type[pick] = type[count - 1];
@@ -258,9 +254,9 @@ void kas_guided_begin_kernel(kas_guided *d, int primitives, uint32_t group, int 
 {
     kas_split cut[KAS_MAX_SPLITS] = {0};
     if (group == 0 && d->numbers)
-        group = d->number[below(d, d->numbers)];
+        group = d->number[kas_guided_below(d, d->numbers)];
     if (cuts(d))
-        cut[0] = d->split[split < 0 ? (int)below(d, d->splits) : split];
+        cut[0] = d->split[split < 0 ? kas_guided_below(d, d->splits) : split];
     kas_growth_begin(d->growth, primitives, group, cut);
     kas_guide_begin(&d->guide);
 }

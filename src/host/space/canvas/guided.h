@@ -31,6 +31,12 @@ kas_status kas_guided_create(const kas_sample_options *options, const kas_target
                              int count, kas_growth *growth, kas_guided *out);
 void kas_guided_free(kas_guided *guided);
 
+/* Draws a number of [0, n); 0 without a draw where n is 0 or less. */
+static inline int kas_guided_below(kas_guided *guided, int n)
+{
+    return n > 0 ? (int)kas_rng_below(&guided->rng, (uint32_t)n) : 0;
+}
+
 /* Begins an attempt: draws the number of primitives. */
 void kas_guided_begin(kas_guided *guided, uint64_t attempt);
 

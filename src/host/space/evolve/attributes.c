@@ -4,15 +4,10 @@
 #include "host/space/primitive.h"
 #include "host/space/split.h"
 
-static int below(kas_guided *d, int n)
-{
-    return n > 0 ? (int)kas_rng_below(&d->rng, (uint32_t)n) : 0;
-}
-
 /* Draws the number of one of the bits that are set; 0 if none is. */
 static int draw_bit(kas_guided *d, uint64_t bits)
 {
-    for (int skip = below(d, kas_count_bits(bits)); skip > 0; skip--)
+    for (int skip = kas_guided_below(d, kas_count_bits(bits)); skip > 0; skip--)
         bits &= bits - 1;
     return bits ? __builtin_ctzll(bits) : 0;
 }
@@ -38,8 +33,8 @@ static int draw_dim(kas_guided *d, const kas_outline *o, const kas_shape *operan
     if (use->op == KAS_OP_SLICE)
         return draw_cut_dim(d, o, operand, use->split);
     if (use->op == KAS_OP_CONCAT)
-        return below(d, kas_shape_rank(operand));
-    return below(d, use->dim_end > 0 ? use->dim_end : nameable_dims(use->op, operand));
+        return kas_guided_below(d, kas_shape_rank(operand));
+    return kas_guided_below(d, use->dim_end > 0 ? use->dim_end : nameable_dims(use->op, operand));
 }
 
 static int draw_split(kas_guided *d, const kas_outline *o)
@@ -65,17 +60,17 @@ void kas_draw_attribute(kas_guided *d, const kas_outline *o, const kas_shape *op
         use->dim = (int8_t)draw_dim(d, o, operand, use);
         break;
     case KAS_ATTR_DIM_END:
-        use->dim_end =
-            (int8_t)(use->dim + 1 + below(d, nameable_dims(use->op, operand) - use->dim));
+        use->dim_end = (int8_t)(use->dim + 1 +
+                                kas_guided_below(d, nameable_dims(use->op, operand) - use->dim));
         break;
     case KAS_ATTR_AXES:
-        use->axes = (uint8_t)(1 + below(d, shifts ? 2 : 3));
+        use->axes = (uint8_t)(1 + kas_guided_below(d, shifts ? 2 : 3));
         break;
     case KAS_ATTR_OFFSET:
         use->offset = (int8_t)(draw_bit(d, d->guide.filter.shifts) - KAS_MAX_SHIFT);
         break;
     case KAS_ATTR_GROUPED:
-        use->grouped = (uint8_t)below(d, 2);
+        use->grouped = (uint8_t)kas_guided_below(d, 2);
         break;
     case KAS_ATTR_KERNEL:
         use->kernel = (uint8_t)draw_bit(d, d->guide.filter.kernels);
@@ -87,11 +82,11 @@ void kas_draw_attribute(kas_guided *d, const kas_outline *o, const kas_shape *op
         use->split = (uint8_t)draw_split(d, o);
         break;
     case KAS_ATTR_SEGMENT:
-        use->segment = (uint8_t)below(d, kas_split_segments(&o->split[use->split]));
+        use->segment = (uint8_t)kas_guided_below(d, kas_split_segments(&o->split[use->split]));
         break;
     case KAS_ATTR_PRODUCT:
-        use->transpose = (uint8_t)below(d, 4);
-        use->softmax = (uint8_t)below(d, 2);
+        use->transpose = (uint8_t)kas_guided_below(d, 4);
+        use->softmax = (uint8_t)kas_guided_below(d, 2);
         break;
     default: /* the symbol is always G0, and a size is no part of a candidate operation */
         break;
@@ -111,7 +106,7 @@ void kas_draw_attributes(kas_guided *d, const kas_outline *o, const kas_shape *o
 kas_dim kas_draw_size(kas_guided *d)
 {
     kas_dim size = kas_dim_symbol(KAS_SYM_C);
-    switch (below(d, 6)) {
+    switch (kas_guided_below(d, 6)) {
     case 0:
         return (kas_dim){0};
     case 1:

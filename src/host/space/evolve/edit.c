@@ -8,11 +8,6 @@
 /* How often a value is drawn again while it is the old one. */
 enum { MOST_DRAWS = 8 };
 
-static int below(kas_guided *d, int n)
-{
-    return n > 0 ? (int)kas_rng_below(&d->rng, (uint32_t)n) : 0;
-}
-
 static const kas_shape *operand_of(const kas_outline *o, int n)
 {
     return o->node[o->node[n].use.in[0]].like;
@@ -62,7 +57,7 @@ static bool change_group(kas_guided *d, kas_outline *o)
 {
     const uint32_t old = o->group;
     for (int i = 0; i < MOST_DRAWS && o->group == old && d->numbers > 0; i++)
-        o->group = d->number[below(d, d->numbers)];
+        o->group = d->number[kas_guided_below(d, d->numbers)];
     return o->group != old;
 }
 
@@ -82,7 +77,7 @@ static bool change_split(kas_guided *d, kas_outline *o, int split)
 {
     const kas_split before = o->split[split];
     kas_dim old, size;
-    const kas_split *drawn = d->splits > 0 ? &d->split[below(d, d->splits)] : NULL;
+    const kas_split *drawn = d->splits > 0 ? &d->split[kas_guided_below(d, d->splits)] : NULL;
     if (!drawn || kas_split_segments(drawn) != kas_split_segments(&before))
         return false;
     for (int s = 0; s < KAS_MAX_SPLITS; s++)
@@ -112,7 +107,7 @@ static bool change_one(kas_guided *d, kas_outline *o)
     const int count = list_places(o, places);
     if (count == 0)
         return false;
-    const place *p = &places[below(d, count)];
+    const place *p = &places[kas_guided_below(d, count)];
     kas_outline_node *node = &o->node[p->node];
     const kas_candidate_op old = node->use;
     if (p->node == 0)
@@ -153,9 +148,9 @@ static bool draw_op(kas_guided *d, uint64_t ops, uint8_t *op)
             type[types++] = t;
     if (types == 0)
         return false;
-    for (ops &= d->guide.of_type[type[below(d, types)]]; ops; ops &= ops - 1)
+    for (ops &= d->guide.of_type[type[kas_guided_below(d, types)]]; ops; ops &= ops - 1)
         of_type[count++] = (uint8_t)__builtin_ctzll(ops);
-    *op = of_type[below(d, count)];
+    *op = of_type[kas_guided_below(d, count)];
     return true;
 }
 
@@ -166,7 +161,7 @@ static bool makes_size(int op)
 
 bool kas_edit_replace(kas_guided *d, kas_outline *o)
 {
-    const int n = 1 + below(d, o->nodes - 1);
+    const int n = 1 + kas_guided_below(d, o->nodes - 1);
     kas_outline_node *node = &o->node[n];
     kas_candidate_op use = {.inputs = node->use.inputs};
     memcpy(use.in, node->use.in, sizeof use.in);
@@ -200,7 +195,7 @@ static edge draw_edge(kas_guided *d, const kas_outline *o)
     int edges = 1;
     for (int n = 1; n < o->nodes; n++)
         edges += o->node[n].use.inputs;
-    int pick = below(d, edges);
+    int pick = kas_guided_below(d, edges);
     for (int n = 1; n < o->nodes; n++) {
         if (pick < o->node[n].use.inputs)
             return (edge){(uint8_t)n, (uint8_t)pick};
@@ -222,13 +217,13 @@ static bool insert_one(kas_guided *d, const kas_outline *from, kas_outline *to)
         return false;
     new.use.inputs = kas_op_get((kas_op) new.use.op)->inputs;
     if (new.use.inputs == 2) {
-        const int other = below(d, e.reader ? e.reader : o.nodes);
-        const int at = below(d, 2);
+        const int other = kas_guided_below(d, e.reader ? e.reader : o.nodes);
+        const int at = kas_guided_below(d, 2);
         new.use.in[1] = new.use.in[0];
         new.use.in[at] = (uint8_t)other;
     }
     kas_draw_attributes(d, &o, new.like, &new.use);
-    if (makes_size(new.use.op) && below(d, 2))
+    if (makes_size(new.use.op) && kas_guided_below(d, 2))
         new.out = kas_outline_channels(&o.node[from_node]);
     o.node[o.nodes] = new;
     if (e.reader)
@@ -252,8 +247,8 @@ bool kas_edit_insert(kas_guided *d, kas_outline *o)
 static bool delete_one(kas_guided *d, const kas_outline *from, kas_outline *to)
 {
     kas_outline o = *from;
-    const int n = 1 + below(d, o.nodes - 1);
-    const int operand = o.node[n].use.in[below(d, o.node[n].use.inputs)];
+    const int n = 1 + kas_guided_below(d, o.nodes - 1);
+    const int operand = o.node[n].use.in[kas_guided_below(d, o.node[n].use.inputs)];
     redirect(&o, n, operand);
     const int output = n == o.nodes - 1 ? operand : o.nodes - 1;
     return output > 0 && kas_outline_tidy(&o, output, to);

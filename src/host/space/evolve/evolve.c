@@ -35,7 +35,7 @@ kas_status kas_children_create(const kas_sample_options *options, const kas_targ
     if (!c)
         return kas_fail(KAS_NO_MEMORY, "no memory for children of kernels");
     kas_status status =
-        kas_workshop_open("children of kernels", options, targets, count, &c->workshop);
+        kas_workshop_open_guided("children of kernels", options, targets, count, &c->workshop);
     if (status != KAS_OK)
         kas_children_free(c);
     else

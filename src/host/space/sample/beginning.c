@@ -349,7 +349,7 @@ kas_status kas_beginnings_create(const kas_sample_options *options, const kas_ta
     if (!b)
         return kas_fail(KAS_NO_MEMORY, "beginnings of kernels: out of memory");
     kas_status status =
-        kas_workshop_open("beginnings of kernels", options, targets, count, &b->workshop);
+        kas_workshop_open_guided("beginnings of kernels", options, targets, count, &b->workshop);
     if (status == KAS_OK)
         status = add_beginning(b, &root);
     if (status != KAS_OK)
@@ -476,16 +476,12 @@ static kas_reject draw_kernel(kas_beginnings *b, int i)
 static kas_status try_until_done(kas_beginnings *b, int i, kas_attempt *how)
 {
     kas_workshop *w = &b->workshop;
-    kas_kernel *kernel = &w->growth->kernel;
     *how = (kas_attempt){0};
     do {
         how->tries++;
         how->why = draw_kernel(b, i);
-        if (how->why == KAS_REJECT_NONE) {
-            KAS_TRY(kas_kernel_canonicalize_unordered(kernel, kernel));
-            KAS_TRY(
-                kas_reject_of(kas_solver_run(w->solver, kernel, &w->options.budget), &how->why));
-        }
+        if (how->why == KAS_REJECT_NONE)
+            KAS_TRY(kas_workshop_complete(w, &how->why));
         how->rejected[how->why] += how->why != KAS_REJECT_NONE;
     } while (how->why != KAS_REJECT_NONE && how->tries < MOST_TRIES);
     return kas_pairs_status(w->growth->pairs);

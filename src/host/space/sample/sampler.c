@@ -5,7 +5,7 @@
 
 #include "host/core/gcd.h"
 #include "host/core/log.h"
-#include "host/space/canvas/guided.h"
+#include "host/space/canvas/workshop.h"
 #include "host/space/commute.h"
 #include "host/space/evolve/evolve.h"
 #include "host/space/file/assignment.h"
@@ -30,65 +30,21 @@ static bool is_guided(const kas_sample_options *o)
     return o->space == KAS_SPACE_CANVAS;
 }
 
-/* Memory that one attempt leaves to the next. */
-typedef struct workshop {
-    const kas_sample_options *options;
-    const kas_target *targets;
-    int count;
-    kas_growth *growth;
-    kas_guided guided;
-    kas_solver *solver;
-    kas_pte_layers *layers; /* of a sampler per layer */
-} workshop;
-
-static void workshop_close(workshop *w)
-{
-    kas_guided_free(&w->guided);
-    kas_pte_layers_free(w->layers);
-    kas_solver_free(w->solver);
-    kas_growth_free(w->growth);
-    *w = (workshop){0};
-}
-
-static kas_status workshop_open(const kas_sample_options *options, const kas_target *targets,
-                                int count, workshop *w)
-{
-    *w = (workshop){.options = options, .targets = targets, .count = count};
-    kas_status status = kas_growth_create(options, targets, count, &w->growth);
-    if (status == KAS_OK && is_guided(options))
-        status = kas_guided_create(options, targets, count, w->growth, &w->guided);
-    if (status == KAS_OK)
-        status = kas_solver_create(targets, count, &w->solver);
-    if (status == KAS_OK && kas_sample_is_per_layer(options))
-        status = kas_pte_layers_create(targets, count, &options->budget, &w->layers);
-    if (status != KAS_OK)
-        workshop_close(w);
-    return status;
-}
-
-/* Makes the grown kernel canonical and solves its sizes. */
-static kas_status complete(workshop *w, kas_reject *why)
-{
-    kas_kernel *kernel = &w->growth->kernel;
-    KAS_TRY(kas_kernel_canonicalize_unordered(kernel, kernel));
-    return kas_reject_of(kas_solver_run(w->solver, kernel, &w->options->budget), why);
-}
-
 static bool has_sizes(void *context, const kas_kernel *kernel)
 {
-    const workshop *w = context;
-    kas_budget limits = w->options->budget;
+    const kas_workshop *w = context;
+    kas_budget limits = w->options.budget;
     limits.max_flops_ratio = limits.max_params_ratio = 0;
     return kas_solver_run(w->solver, kernel, &limits) == KAS_OK;
 }
 
 /* Returns the greatest common divisors of the sizes of all targets. A sequence for all layers
  * begins with the convolution in one group. */
-static kas_pte_sizes common_sizes(const workshop *w)
+static kas_pte_sizes common_sizes(const kas_workshop *w)
 {
     kas_pte_sizes all = {0};
     for (int t = 0; t < w->count; t++) {
-        const kas_target *at = &w->targets[t];
+        const kas_target *at = &w->target[t];
         all.c = (uint32_t)kas_gcd(all.c, at->c);
         all.h = (uint32_t)kas_gcd(all.h, at->h);
         all.w = (uint32_t)kas_gcd(all.w, at->w);
@@ -100,23 +56,23 @@ static kas_pte_sizes common_sizes(const workshop *w)
 }
 
 /* Draws a complete kernel of NAS-PTE's space into w->growth, or returns why there is none. */
-static kas_reject draw_sequence(workshop *w, uint64_t attempt)
+static kas_reject draw_sequence(kas_workshop *w, uint64_t attempt)
 {
     kas_pte_sequence sequence;
     const kas_pte_fit fit = {has_sizes, w, common_sizes(w)};
-    kas_rng rng = kas_pte_rng(w->options->seed, attempt);
+    kas_rng rng = kas_pte_rng(w->options.seed, attempt);
     return kas_pte_draw(&rng, &fit, 1, &sequence, &w->growth->kernel) ? KAS_REJECT_NONE
                                                                       : KAS_REJECT_DEAD_END;
 }
 
-static kas_reject draw_kernel(workshop *w, uint64_t attempt)
+static kas_reject draw_kernel(kas_workshop *w, uint64_t attempt)
 {
-    return is_guided(w->options) ? kas_guided_try(&w->guided) : draw_sequence(w, attempt);
+    return is_guided(&w->options) ? kas_guided_try(&w->guided) : draw_sequence(w, attempt);
 }
 
-static kas_status try_until_done(workshop *w, uint64_t attempt, kas_attempt *how)
+static kas_status try_until_done(kas_workshop *w, uint64_t attempt, kas_attempt *how)
 {
-    bool guided = is_guided(w->options);
+    bool guided = is_guided(&w->options);
     *how = (kas_attempt){0};
     if (guided)
         kas_guided_begin(&w->guided, attempt);
@@ -124,7 +80,7 @@ static kas_status try_until_done(workshop *w, uint64_t attempt, kas_attempt *how
         how->tries++;
         how->why = draw_kernel(w, attempt);
         if (how->why == KAS_REJECT_NONE)
-            KAS_TRY(complete(w, &how->why));
+            KAS_TRY(kas_workshop_complete(w, &how->why));
         how->rejected[how->why] += how->why != KAS_REJECT_NONE;
     } while (guided && how->why != KAS_REJECT_NONE && how->tries < MOST_TRIES &&
              !kas_guided_is_hopeless(&w->guided));
@@ -132,7 +88,7 @@ static kas_status try_until_done(workshop *w, uint64_t attempt, kas_attempt *how
 }
 
 /* Makes an attempt; leaves the kernel in w->growth and its sizes in w->solver. */
-static kas_status make_attempt(workshop *w, uint64_t attempt, kas_attempt *how)
+static kas_status make_attempt(kas_workshop *w, uint64_t attempt, kas_attempt *how)
 {
     const bool quiet = kas_quiet(true);
     kas_status status = try_until_done(w, attempt, how);
@@ -140,29 +96,25 @@ static kas_status make_attempt(workshop *w, uint64_t attempt, kas_attempt *how)
     return status;
 }
 
-/* What make_attempt left. */
-static kas_status take_kernel(const workshop *w, kas_replacement *out)
-{
-    *out = (kas_replacement){.target = w->targets};
-    KAS_TRY(kas_solver_solution(w->solver, &out->solution));
-    return kas_replacement_set(out, &w->growth->kernel, 1, NULL);
-}
-
 kas_status kas_sample_attempt(const kas_sample_options *options, const kas_target *targets,
                               int count, uint64_t attempt, kas_replacement *out, kas_attempt *how)
 {
-    workshop w;
-    KAS_TRY(workshop_open(options, targets, count, &w));
-    kas_status status = make_attempt(&w, attempt, how);
-    if (status == KAS_OK && how->why == KAS_REJECT_NONE)
-        status = take_kernel(&w, out);
-    workshop_close(&w);
+    kas_workshop w;
+    kas_status status = kas_workshop_open(options, targets, count, &w);
+    if (status == KAS_OK)
+        status = make_attempt(&w, attempt, how);
+    if (status == KAS_OK && how->why == KAS_REJECT_NONE) {
+        status = kas_workshop_take(&w, out);
+        out->target = targets; /* the workshop's go with it */
+    }
+    kas_workshop_close(&w);
     return status;
 }
 
 struct kas_sampler {
     kas_sample_options options;
-    workshop workshop; /* opened by the first attempt */
+    kas_workshop workshop;  /* opened by the first attempt, unless children are made */
+    kas_pte_layers *layers; /* likewise, of a sampler per layer; else NULL */
     kas_target *targets;
     int count;
     uint64_t attempt, index; /* numbers of the next attempt and the next kernel */
@@ -197,7 +149,8 @@ void kas_sampler_free(kas_sampler *sampler)
 {
     if (!sampler)
         return;
-    workshop_close(&sampler->workshop);
+    kas_workshop_close(&sampler->workshop);
+    kas_pte_layers_free(sampler->layers);
     kas_children_free(sampler->children);
     free(sampler->parent);
     kas_name_set_free(&sampler->names);
@@ -242,20 +195,19 @@ static void count_attempt(kas_sample_stats *stats, const kas_attempt *how, bool 
 /* Attempts one kernel for all layers. */
 static kas_status attempt_kernel(kas_sampler *s, kas_sample *out, kas_attempt *how)
 {
-    workshop *w = &s->workshop;
+    kas_workshop *w = &s->workshop;
     KAS_TRY(make_attempt(w, out->attempt, how));
     if (how->why != KAS_REJECT_NONE)
         return KAS_OK;
     KAS_TRY(kas_canonical_name(&w->growth->kernel, out->name));
-    return take_kernel(w, &out->replacement);
+    return kas_workshop_take(w, &out->replacement);
 }
 
 /* Attempts a kernel for each layer. */
 static kas_status attempt_layers(kas_sampler *s, kas_sample *out, kas_attempt *how)
 {
-    const workshop *w = &s->workshop;
     *how = (kas_attempt){.tries = 1};
-    KAS_TRY(kas_pte_layers_attempt(w->layers, w->options->seed, out->attempt, out->name,
+    KAS_TRY(kas_pte_layers_attempt(s->layers, s->options.seed, out->attempt, out->name,
                                    &out->replacement, &how->why));
     how->rejected[how->why] += how->why != KAS_REJECT_NONE;
     return KAS_OK;
@@ -280,9 +232,9 @@ static kas_status attempt_once(kas_sampler *s, kas_sample *out, bool *found)
     kas_attempt how;
     *found = false;
     *out = (kas_sample){.attempt = s->attempt++};
-    kas_status status = (s->children          ? attempt_child
-                         : s->workshop.layers ? attempt_layers
-                                              : attempt_kernel)(s, out, &how);
+    kas_status status = (s->children ? attempt_child
+                         : s->layers ? attempt_layers
+                                     : attempt_kernel)(s, out, &how);
     if (status == KAS_OK && how.why == KAS_REJECT_NONE)
         status = kas_name_set_add(&s->names, out->name, found);
     if (status == KAS_OK)
@@ -354,6 +306,16 @@ static kas_status check_least(const kas_sampler *s)
     return KAS_OK;
 }
 
+static kas_status open_workshop(kas_sampler *s)
+{
+    kas_status status = kas_workshop_open(&s->options, s->targets, s->count, &s->workshop);
+    if (status == KAS_OK && kas_sample_is_per_layer(&s->options))
+        status = kas_pte_layers_create(s->targets, s->count, &s->options.budget, &s->layers);
+    if (status != KAS_OK)
+        kas_workshop_close(&s->workshop);
+    return status;
+}
+
 /* Reports tries: a line after 500 tries, which take seconds, and whenever their number has doubled.
  * So a search for a kernel that hardly any draw gives is never silent for minutes. */
 static void tell_tries(uint64_t tries, uint64_t *told, uint64_t most)
@@ -373,8 +335,7 @@ kas_status kas_sampler_next(kas_sampler *sampler, uint64_t max_attempts, kas_sam
     if (sampler->attempt == 0)
         KAS_TRY(check_least(sampler));
     if (!sampler->workshop.growth && !sampler->children)
-        KAS_TRY(
-            workshop_open(&sampler->options, sampler->targets, sampler->count, &sampler->workshop));
+        KAS_TRY(open_workshop(sampler));
     uint64_t before = sampler->stats.tries, tries = 0, told = 500;
     while (tries < max_attempts) {
         KAS_TRY(attempt_once(sampler, out, &found));
