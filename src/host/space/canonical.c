@@ -129,7 +129,7 @@ static void renumber(const kas_kernel *kernel, kas_renaming *names, kas_kernel *
 kas_status kas_kernel_canonicalize_with(const kas_kernel *kernel, kas_kernel *out,
                                         kas_renaming *renaming)
 {
-    kas_kernel result = {0};
+    kas_kernel result; /* of its nodes only those that exist are set */
     if (kernel->nodes < 2 || kernel->nodes > KAS_MAX_NODES)
         return kas_fail(KAS_ILLEGAL, "%d nodes; a kernel has 2 to %d", kernel->nodes,
                         KAS_MAX_NODES);
@@ -139,6 +139,7 @@ kas_status kas_kernel_canonicalize_with(const kas_kernel *kernel, kas_kernel *ou
         renaming->symbol[s] = s < KAS_SYM_R0 ? s : -1;
     for (int s = 0; s < KAS_MAX_SPLITS; s++)
         renaming->split[s] = -1;
+    result.nodes = 0;
     renumber(kernel, renaming, &result);
     name_splits(&result, renaming);
     name_symbols(&result, KAS_SYM_G0, KAS_SYM_X0, renaming);
@@ -152,7 +153,8 @@ kas_status kas_kernel_canonicalize_with(const kas_kernel *kernel, kas_kernel *ou
         rename_node(&result.node[i], renaming);
     rename_splits(kernel, renaming, &result);
     KAS_TRY(kas_kernel_infer(&result));
-    *out = result;
+    kas_kernel_copy(&result, out);
+    memset(out->node + out->nodes, 0, sizeof out->node - (size_t)out->nodes * sizeof *out->node);
     return KAS_OK;
 }
 

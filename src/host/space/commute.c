@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "host/space/primitive.h"
+
 /* A step of a hash over whole numbers; any good mixing of 64 bits would do. */
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
@@ -151,8 +153,9 @@ enum { MOST_TIED = 12 };
 
 kas_status kas_kernel_canonicalize_unordered(const kas_kernel *kernel, kas_kernel *out)
 {
-    kas_kernel ordered = *kernel;
+    kas_kernel ordered;
     uint64_t tied, tried = 0;
+    kas_kernel_copy(kernel, &ordered);
     order_operands(&ordered, &tied);
     for (int n = 0; tied && n < MOST_TIED; n++, tied &= tied - 1)
         tried |= tied & -tied;

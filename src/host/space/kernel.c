@@ -124,6 +124,15 @@ kas_status kas_kernel_infer(kas_kernel *kernel)
     return check_output(kernel);
 }
 
+void kas_kernel_copy(const kas_kernel *from, kas_kernel *to)
+{
+    to->nodes = from->nodes;
+    memcpy(to->node, from->node, (size_t)from->nodes * sizeof *from->node);
+    memcpy(to->split, from->split, sizeof to->split);
+    memcpy(to->group_value, from->group_value, sizeof to->group_value);
+    to->stride_inside = from->stride_inside;
+}
+
 uint32_t kas_kernel_vars(const kas_kernel *kernel)
 {
     uint32_t vars = 0;

@@ -88,6 +88,9 @@ int kas_node_integers(const kas_kernel *kernel, int i, kas_dim out[KAS_MAX_DIMS 
 /* Returns what the size number `d` of them is, for messages: "the size", ... */
 const char *kas_node_integer_name(const kas_kernel *kernel, int i, int d);
 
+/* Copies a kernel, but not the many places for nodes that it does not have. */
+void kas_kernel_copy(const kas_kernel *from, kas_kernel *to);
+
 /* Returns the nodes whose shapes depend on the variable, as bits. */
 uint64_t kas_kernel_nodes_of(const kas_kernel *kernel, int var);
 

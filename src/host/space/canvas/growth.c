@@ -71,10 +71,7 @@ static void find_segments(kas_growth *g)
 void kas_growth_begin(kas_growth *g, int primitives, uint32_t group,
                       const kas_split split[KAS_MAX_SPLITS])
 {
-    /* While it grew, the last kernel may have had one primitive more than it was to have. */
-    const size_t used =
-        (size_t)(g->primitives + 2 < KAS_MAX_NODES ? g->primitives + 2 : KAS_MAX_NODES);
-    memset(g->kernel.node, 0, used * sizeof *g->kernel.node);
+    g->kernel.node[0] = (kas_node){.op = KAS_OP_INPUT}; /* the others are set when they are added */
     memset(g->kernel.group_value, 0, sizeof g->kernel.group_value);
     memset(g->kernel.split, 0, sizeof g->kernel.split);
     memset(g->read, 0, sizeof g->read);

@@ -15,7 +15,8 @@ static const kas_shape *operand_of(const kas_outline *o, int n)
 
 static bool tidy(kas_outline *o)
 {
-    const kas_outline edited = *o;
+    kas_outline edited;
+    kas_outline_copy(o, &edited);
     return kas_outline_tidy(&edited, edited.nodes - 1, o);
 }
 
@@ -208,7 +209,8 @@ static edge draw_edge(kas_guided *d, const kas_outline *o)
  * had, so that its readers need not change. */
 static bool insert_one(kas_guided *d, const kas_outline *from, kas_outline *to)
 {
-    kas_outline o = *from;
+    kas_outline o;
+    kas_outline_copy(from, &o);
     const edge e = draw_edge(d, &o);
     const int from_node = e.reader ? o.node[e.reader].use.in[e.operand] : o.nodes - 1;
     kas_outline_node new = {.use = {.inputs = 1, .in = {(uint8_t)from_node}},
@@ -239,14 +241,15 @@ bool kas_edit_insert(kas_guided *d, kas_outline *o)
         const int before = o->nodes;
         if (!insert_one(d, o, &to) || to.nodes <= before)
             return false;
-        *o = to;
+        kas_outline_copy(&to, o);
     } while (o->nodes - 1 < d->guide.options->min_primitives);
     return true;
 }
 
 static bool delete_one(kas_guided *d, const kas_outline *from, kas_outline *to)
 {
-    kas_outline o = *from;
+    kas_outline o;
+    kas_outline_copy(from, &o);
     const int n = 1 + kas_guided_below(d, o.nodes - 1);
     const int operand = o.node[n].use.in[kas_guided_below(d, o.node[n].use.inputs)];
     redirect(&o, n, operand);
@@ -260,7 +263,7 @@ bool kas_edit_delete(kas_guided *d, kas_outline *o)
     do {
         if (!delete_one(d, o, &to))
             return false;
-        *o = to;
+        kas_outline_copy(&to, o);
     } while (o->nodes - 1 > d->guide.options->max_primitives);
     return true;
 }

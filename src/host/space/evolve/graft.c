@@ -177,9 +177,10 @@ static int copy_part(graft *x, const pair *below, const pair *above)
 
 bool kas_edit_graft(kas_guided *d, const kas_outline *from, kas_outline *o)
 {
-    kas_outline to = *o;
+    kas_outline to;
     graft x = {.d = d, .from = from, .to = &to};
     pair above = {0}, below = {0};
+    kas_outline_copy(o, &to);
     join_splits(&x);
     memset(x.var, -1, sizeof x.var);
     for (int i = 0; i < to.nodes; i++)

@@ -12,6 +12,14 @@ void kas_outline_merge_groups(kas_dim *size)
     }
 }
 
+void kas_outline_copy(const kas_outline *from, kas_outline *to)
+{
+    to->nodes = from->nodes;
+    memcpy(to->node, from->node, (size_t)from->nodes * sizeof *from->node);
+    memcpy(to->split, from->split, sizeof to->split);
+    to->group = from->group;
+}
+
 /* Draws one of the kernel's group values that the targets admit, or else any that they admit. */
 static uint32_t draw_group(kas_guided *d, const kas_kernel *kernel)
 {

@@ -30,6 +30,9 @@ typedef struct kas_outline {
  * drawn from d->rng. */
 void kas_outline_begin(kas_guided *d, const kas_kernel *kernel, kas_outline *out);
 
+/* Copies an outline without the nodes that it does not have. */
+void kas_outline_copy(const kas_outline *from, kas_outline *to);
+
 /* Replaces G1 to G3 in a size by G0. */
 void kas_outline_merge_groups(kas_dim *size);
 

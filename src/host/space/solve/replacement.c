@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/space/primitive.h"
+
 /* The problem, and the costs so far. */
 typedef struct layers {
     const kas_kernel *kernel;
@@ -129,7 +131,8 @@ kas_status kas_replacement_set(kas_replacement *r, const kas_kernel *kernel, int
         kas_replacement_free(r);
         return kas_fail(KAS_NO_MEMORY, "no memory for %d kernels", kernels);
     }
-    memcpy(r->kernel, kernel, (size_t)kernels * sizeof *kernel);
+    for (int k = 0; k < kernels; k++)
+        kas_kernel_copy(&kernel[k], &r->kernel[k]);
     if (layers)
         memcpy(r->kernel_of, kernel_of, layers * sizeof *kernel_of);
     return KAS_OK;
