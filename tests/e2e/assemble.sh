@@ -43,6 +43,9 @@ expect 0 'assembled' "${assemble[@]}" "${kernels[@]}" --latency 0.8 -o "$dir/kil
 [ "$(wc -l <"$dir/killed/measured.jsonl")" = 3 ] || fail "after the kill not 3 imitations"
 grep '"event": "layer"' "$dir/out" | diff - <(grep '"event": "layer"' "$dir/first") || fail "the kill changed the choice"
 
+# A budget rules out faster kernels and not the latency: what another kernel makes possible is found beside them.
+expect 0 '"event": "assembled"' "${assemble[@]}" kernels/group_conv.json kernels/bottleneck.json --latency 0.9 --params 0.2 --loss fisher -o "$dir/f" --dry-run --json
+less "$(value assembled params)" 0.2 || fail "$(value assembled params) of the parameters"
 # Fisher losses need no trained network; BlockSwap obeys its budget; FBNet goes on after a kill.
 expect 0 '"event": "assembled"' "${assemble[@]}" "${kernels[@]}" --latency 0.8 --loss fisher -o "$dir/f" --dry-run --json
 expect 0 '"event": "assembled"' "${assemble[@]}" "${kernels[@]}" --strategy blockswap --params 0.5 --samples 10 -o "$dir/b" --json
@@ -72,6 +75,7 @@ expect 2 'a study or kernel files are needed' "${assemble[@]}" --latency 0.5 -o 
 sed 's/"G0": 4/"G0": 7/' kernels/group_conv.json >"$dir/seven.json"
 expect 6 'no kernel fits' "${assemble[@]}" "$dir/seven.json" --latency 0.5 -o "$dir/x"
 expect 6 'reaches' "${assemble[@]}" "${kernels[@]}" --latency 0.001 -o "$dir/k" --dry-run
+expect 6 'no network is within --flops and --params' "${assemble[@]}" "${kernels[@]}" --loss fisher --latency 0.9 --params 0.0001 -o "$dir/f" --dry-run
 expect 6 'none of' "${assemble[@]}" "${kernels[@]}" --strategy blockswap --params 0.0001 --samples 2 -o "$dir/b"
 expect 3 'none.json' "${assemble[@]}" "$dir/none.json" --latency 0.5 -o "$dir/x"
 "$kas" dataset make shapes -o "$dir/other.h5" --train 240 --test 40 --size 8 --classes 5 >/dev/null

@@ -7,6 +7,7 @@
 #include "host/assemble/layer_seconds.h"
 #include "host/core/log.h"
 #include "host/predict/keep.h"
+#include "host/space/cost.h"
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
@@ -176,6 +177,35 @@ void kas_choices_costs(const kas_choices *c, const double *plain, const double *
             if (kas_choices_has(c, t, o))
                 to->cost = o ? whole(with[(o - 1) * c->targets + t] - plain[t]) : 0;
         }
+}
+
+kas_status kas_choices_limits(const kas_choices *c, kas_option *option,
+                              double limit[KAS_FRONTIER_FURTHER])
+{
+    const int options = kas_choices_options(c);
+    const bool limits_flops = c->limit.max_flops_ratio > 0,
+               limits_params = c->limit.max_params_ratio > 0;
+    double flops = 0, params = 0;
+    for (int t = 0; t < c->targets; t++) {
+        const kas_target *target = &c->target[t];
+        kas_cost cost = {.flops = kas_target_conv_flops(target),
+                         .params = kas_target_conv_params(target)};
+        flops += cost.flops;
+        params += cost.params;
+        for (int o = 0; o < options; o++) {
+            const kas_replacement *r = o ? &c->everywhere[o - 1] : NULL;
+            if (!kas_choices_has(c, t, o))
+                continue;
+            if (r)
+                KAS_TRY(kas_layer_cost(kas_replacement_kernel(r, t), target,
+                                       &r->solution.binding[t], &cost));
+            option[t * options + o].further[0] = limits_flops ? cost.flops : 0;
+            option[t * options + o].further[1] = limits_params ? cost.params : 0;
+        }
+    }
+    limit[0] = limits_flops ? c->limit.max_flops_ratio * flops : INFINITY;
+    limit[1] = limits_params ? c->limit.max_params_ratio * params : INFINITY;
+    return KAS_OK;
 }
 
 kas_status kas_choices_predict(const kas_choices *c, const kas_machine *machine, int batch,

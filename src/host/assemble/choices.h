@@ -59,6 +59,11 @@ bool kas_choices_same_sizes(const kas_choices *choices, const int *chosen,
 void kas_choices_costs(const kas_choices *choices, const double *plain, const double *with,
                        kas_option *option);
 
+/* Writes the FLOPs and the parameters of each option to `further`, and how much of them the budget
+ * allows; 0 and INFINITY where it does not limit them. */
+kas_status kas_choices_limits(const kas_choices *choices, kas_option *option,
+                              double limit[KAS_FRONTIER_FURTHER]);
+
 /* Predicts the seconds of the unmodified network by target, `plain` [targets + 1]
  * (layer_seconds.h), or with kernel `kernel` wherever it fits. */
 kas_status kas_choices_predict(const kas_choices *choices, const kas_machine *machine, int batch,

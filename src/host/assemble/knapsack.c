@@ -1,18 +1,34 @@
 #include "host/assemble/knapsack.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 
 /* A choice of options for the layers so far: an option behind a choice for the layers before. */
 typedef struct state {
-    double cost, loss;
+    double cost, loss, further[KAS_FRONTIER_FURTHER];
     int32_t before, option;
+    bool kept;
 } state;
 
 typedef struct kas_frontier_stage {
     int32_t *before, *option; /* [count] */
 } stage;
+
+/* What is worked on, and the list of choices for the layers so far. */
+typedef struct search {
+    const kas_option *option; /* [layers][options] */
+    int options, most, count;
+    const double *limit; /* of the further costs; NULL: there are none */
+    state *list;
+    kas_frontier *out;
+} search;
+
+static bool can_be_chosen(const kas_option *option)
+{
+    return isfinite(option->cost) && isfinite(option->loss);
+}
 
 /* ---- one list -------------------------------------------------------------------------------- */
 
@@ -21,111 +37,224 @@ static int compare_numbers(double a, double b)
     return (a > b) - (a < b);
 }
 
-/* Equal sums are in the order of their options, so that the result does not depend on qsort. */
+/* What beats a choice is in front of it. Equal sums are in the order of their options, so that the
+ * result does not depend on qsort. */
 static int compare(const void *x, const void *y)
 {
     const state *a = x, *b = y;
     int order = compare_numbers(a->cost, b->cost);
     if (!order)
         order = compare_numbers(a->loss, b->loss);
+    for (int f = 0; f < KAS_FRONTIER_FURTHER && !order; f++)
+        order = compare_numbers(a->further[f], b->further[f]);
     if (!order)
         order = (a->before > b->before) - (a->before < b->before);
     return order ? order : (a->option > b->option) - (a->option < b->option);
 }
 
-static int extend(const kas_frontier *f, const kas_option *option, int options, state *to)
+static state extended(const search *s, const state *before, int index, const kas_option *by, int k)
+{
+    state to = {before->cost + by->cost, before->loss + by->loss, {0}, index, k, false};
+    for (int f = 0; f < KAS_FRONTIER_FURTHER && s->limit; f++)
+        to.further[f] = before->further[f] + by->further[f];
+    return to;
+}
+
+/* Whether the further costs stay within their limits where the layers to come have the least. */
+static bool can_be_completed(const search *s, const state *choice, const double *rest)
+{
+    for (int f = 0; f < KAS_FRONTIER_FURTHER && s->limit; f++)
+        if (choice->further[f] + rest[f] > s->limit[f])
+            return false;
+    return true;
+}
+
+static int extend(const search *s, int layer, const double *rest, state *to)
 {
     int count = 0;
-    for (int i = 0; i < f->points; i++)
-        for (int k = 0; k < options; k++)
-            if (isfinite(option[k].cost) && isfinite(option[k].loss))
-                to[count++] = (state){f->point[i].cost + option[k].cost,
-                                      f->point[i].loss + option[k].loss, i, k};
+    for (int i = 0; i < s->count; i++)
+        for (int k = 0; k < s->options; k++) {
+            const kas_option *by = &s->option[(size_t)layer * (size_t)s->options + (size_t)k];
+            if (!can_be_chosen(by))
+                continue;
+            to[count] = extended(s, &s->list[i], i, by, k);
+            count += can_be_completed(s, &to[count], rest);
+        }
     return count;
 }
 
-/* Drops what another choice beats. */
-static int drop_beaten(state *list, int count)
+/* Whether one of the choices in front, whose costs are no higher, is no worse. Without further
+ * costs the last of them has the least loss. */
+static bool is_beaten(const state *front, int count, const state *choice, bool limited)
+{
+    for (int i = count - 1; i >= 0; i--) {
+        bool worse = front[i].loss > choice->loss;
+        for (int f = 0; f < KAS_FRONTIER_FURTHER && limited; f++)
+            worse |= front[i].further[f] > choice->further[f];
+        if (!worse || !limited)
+            return !worse;
+    }
+    return false;
+}
+
+static int drop_beaten(state *list, int count, bool limited)
 {
     int kept = 0;
     qsort(list, (size_t)count, sizeof *list, compare);
     for (int i = 0; i < count; i++)
-        if (!kept || list[i].loss < list[kept - 1].loss)
+        if (!is_beaten(list, kept, &list[i], limited))
             list[kept++] = list[i];
     return kept;
 }
 
-/* Keeps the cheapest choice of each of `cells` cells of loss, and the one of the least loss.
- * Returns how many are left; *width is that of a cell. */
-static int thin(state *list, int count, int cells, double *width)
+static double cost_of(const state *choice, int which)
 {
-    const double least = list[count - 1].loss;
-    int kept = 0;
-    double last = INFINITY;
-    *width = (list[0].loss - least) / cells;
+    return which ? choice->further[which - 1] : choice->cost;
+}
+
+/* Marks the least choice of each cell of loss in each of `costs` costs, and the one of the least
+ * loss. */
+static void mark(state *list, int count, double least, double width, int costs, int32_t *best)
+{
     for (int i = 0; i < count; i++) {
-        const double cell = floor((list[i].loss - least) / *width);
-        if (cell < last || i == count - 1)
-            list[kept++] = list[i];
-        last = cell;
+        const int cell = width > 0 ? (int)floor((list[i].loss - least) / width) : 0;
+        for (int k = 0; k < costs; k++) {
+            int32_t *of = &best[cell * costs + k];
+            if (*of < 0 || cost_of(&list[i], k) < cost_of(&list[*of], k))
+                *of = i;
+        }
+        list[i].kept = list[i].loss == least;
     }
-    return kept;
+}
+
+/* Keeps what is marked, at most `most` choices; *width is that of a cell. */
+static kas_status thin(state *list, int *count, int most, int costs, double *width)
+{
+    const int cells = (most - 1) / costs - 1, marks = (cells + 1) * costs;
+    double least = INFINITY, largest = -INFINITY;
+    int32_t *best = malloc(sizeof *best * (size_t)marks);
+    int kept = 0;
+    if (!best)
+        return kas_fail(KAS_NO_MEMORY, "no memory for %d choices of layers", marks);
+    for (int i = 0; i < *count; i++) {
+        least = fmin(least, list[i].loss);
+        largest = fmax(largest, list[i].loss);
+    }
+    for (int i = 0; i < marks; i++)
+        best[i] = -1;
+    *width = (largest - least) / cells;
+    mark(list, *count, least, *width, costs, best);
+    for (int i = 0; i < marks; i++)
+        if (best[i] >= 0)
+            list[best[i]].kept = true;
+    for (int i = 0; i < *count; i++)
+        if (list[i].kept)
+            list[kept++] = list[i];
+    *count = kept;
+    free(best);
+    return KAS_OK;
 }
 
 /* ---- the frontier ---------------------------------------------------------------------------- */
 
-static kas_status keep(kas_frontier *f, int layer, const state *list, int count)
+/* Gets the least further costs of all layers behind `layer`. */
+static void least_rest(const search *s, int layer, double rest[KAS_FRONTIER_FURTHER])
 {
-    stage *s = &f->stage[layer];
-    kas_frontier_point *point = realloc(f->point, sizeof *point * (size_t)count);
-    if (point)
-        f->point = point;
-    s->before = malloc(sizeof *s->before * (size_t)count);
-    s->option = malloc(sizeof *s->option * (size_t)count);
-    if (!point || !s->before || !s->option)
-        return kas_fail(KAS_NO_MEMORY, "no memory for %d choices of layers", count);
-    f->points = count;
-    for (int i = 0; i < count; i++) {
-        point[i] = (kas_frontier_point){list[i].cost, list[i].loss};
-        s->before[i] = list[i].before;
-        s->option[i] = list[i].option;
+    for (int f = 0; f < KAS_FRONTIER_FURTHER; f++) {
+        rest[f] = 0;
+        for (int l = layer + 1; l < s->out->layers && s->limit; l++) {
+            const kas_option *option = &s->option[(size_t)l * (size_t)s->options];
+            double least = INFINITY;
+            for (int k = 0; k < s->options; k++)
+                if (can_be_chosen(&option[k]))
+                    least = fmin(least, option[k].further[f]);
+            rest[f] += least;
+        }
+    }
+}
+
+static bool has_option(const search *s, int layer)
+{
+    for (int k = 0; k < s->options; k++)
+        if (can_be_chosen(&s->option[(size_t)layer * (size_t)s->options + (size_t)k]))
+            return true;
+    return false;
+}
+
+/* Remembers how the list of a layer was made. */
+static kas_status keep(search *s, int layer)
+{
+    stage *to = &s->out->stage[layer];
+    to->before = malloc(sizeof *to->before * (size_t)s->count);
+    to->option = malloc(sizeof *to->option * (size_t)s->count);
+    if (!to->before || !to->option)
+        return kas_fail(KAS_NO_MEMORY, "no memory for %d choices of layers", s->count);
+    for (int i = 0; i < s->count; i++) {
+        to->before[i] = s->list[i].before;
+        to->option[i] = s->list[i].option;
     }
     return KAS_OK;
 }
 
-static kas_status add_layer(kas_frontier *f, int layer, const kas_option *option, int options,
-                            int most)
+/* Behind the last layer the further costs are within their limits, and beat nothing any more. */
+static kas_status add_layer(search *s, int layer)
 {
-    state *list = malloc(sizeof *list * (size_t)f->points * (size_t)options);
-    kas_status status;
+    double rest[KAS_FRONTIER_FURTHER], width = 0;
+    const bool limited = s->limit && layer + 1 < s->out->layers;
+    state *list = malloc(sizeof *list * ((size_t)s->count * (size_t)s->options + 1));
     if (!list)
-        return kas_fail(KAS_NO_MEMORY, "no memory for %d choices of layers", f->points);
-    int count = extend(f, option, options, list);
-    if (count == 0) {
-        status = kas_fail(KAS_NOTHING_VALID, "layer %d has no option", layer);
-    } else {
-        double width = 0;
-        count = drop_beaten(list, count);
-        if (count > most)
-            count = thin(list, count, most - 2, &width);
-        f->gap += width;
-        status = keep(f, layer, list, count);
+        return kas_fail(KAS_NO_MEMORY, "no memory for %d choices of layers", s->count);
+    least_rest(s, layer, rest);
+    s->count = extend(s, layer, rest, list);
+    free(s->list);
+    s->list = list;
+    if (s->count == 0)
+        return kas_fail(KAS_OVER_BUDGET, "no choice is within the limits");
+    s->count = drop_beaten(list, s->count, limited);
+    if (s->count > s->most) {
+        KAS_TRY(thin(list, &s->count, s->most, limited ? 1 + KAS_FRONTIER_FURTHER : 1, &width));
+        s->out->gap += s->limit ? INFINITY : width;
     }
-    free(list);
-    return status;
+    list = realloc(s->list, sizeof *list * (size_t)s->count);
+    s->list = list ? list : s->list;
+    return keep(s, layer);
 }
 
-kas_status kas_frontier_find(const kas_option *option, int layers, int options, int most,
-                             kas_frontier *out)
+static kas_status take_points(const search *s)
 {
-    *out = (kas_frontier){.layers = layers, .points = 1};
-    out->point = calloc(1, sizeof *out->point);
+    kas_frontier *out = s->out;
+    out->points = s->count;
+    out->point = malloc(sizeof *out->point * (size_t)s->count);
+    if (!out->point)
+        return kas_fail(KAS_NO_MEMORY, "no memory for %d choices of layers", s->count);
+    for (int i = 0; i < s->count; i++)
+        out->point[i] = (kas_frontier_point){s->list[i].cost, s->list[i].loss};
+    return KAS_OK;
+}
+
+kas_status kas_frontier_find(const kas_option *option, int layers, int options,
+                             const double limit[KAS_FRONTIER_FURTHER], int most, kas_frontier *out)
+{
+    *out = (kas_frontier){.layers = layers};
+    search s = {.option = option,
+                .options = options,
+                .limit = limit,
+                .most =
+                    limit && most > KAS_FRONTIER_MOST_LIMITED ? KAS_FRONTIER_MOST_LIMITED : most,
+                .count = 1,
+                .list = calloc(1, sizeof *s.list),
+                .out = out};
     out->stage = calloc((size_t)layers + 1, sizeof *out->stage);
-    kas_status status = out->point && out->stage
-                            ? KAS_OK
-                            : kas_fail(KAS_NO_MEMORY, "no memory for %d layers", layers);
+    kas_status status =
+        s.list && out->stage ? KAS_OK : kas_fail(KAS_NO_MEMORY, "no memory for %d layers", layers);
     for (int l = 0; l < layers && status == KAS_OK; l++)
-        status = add_layer(out, l, option + (size_t)l * (size_t)options, options, most);
+        if (!has_option(&s, l))
+            status = kas_fail(KAS_NOTHING_VALID, "layer %d has no option", l);
+    for (int l = 0; l < layers && status == KAS_OK; l++)
+        status = add_layer(&s, l);
+    if (status == KAS_OK)
+        status = take_points(&s);
+    free(s.list);
     if (status != KAS_OK)
         kas_frontier_free(out);
     return status;

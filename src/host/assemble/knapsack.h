@@ -11,18 +11,23 @@
  * losses is cut into cells, and of each cell only the cheapest choice is kept, which loses at most
  * the width of a cell against any choice that was dropped.  So for every limit the frontier has a
  * choice whose loss exceeds the least one by at most `gap`, the sum of these widths: 0 where
- * nothing was thinned. */
+ * nothing was thinned.
+ *
+ * Further costs may be limited too.  A choice then beats another only where it is no worse in them
+ * either, and one that cannot be completed within their limits is dropped.  These lists are longer
+ * and slower to search, so they are thinned beyond KAS_FRONTIER_MOST_LIMITED choices, and of each
+ * cell the least choice in each cost is kept.  That has no bound: `gap` is INFINITY then. */
 #ifndef KAS_ASSEMBLE_KNAPSACK_H
 #define KAS_ASSEMBLE_KNAPSACK_H
 
 #include "host/core/status.h"
 
-enum { KAS_FRONTIER_MOST = 1 << 16 };
+enum { KAS_FRONTIER_MOST = 1 << 16, KAS_FRONTIER_MOST_LIMITED = 1 << 12, KAS_FRONTIER_FURTHER = 2 };
 
 /* An option of a layer. One whose cost or loss is not finite cannot be chosen. Negative values are
  * allowed. */
 typedef struct kas_option {
-    double cost, loss;
+    double cost, loss, further[KAS_FRONTIER_FURTHER];
 } kas_option;
 
 typedef struct kas_frontier_point {
@@ -37,11 +42,12 @@ typedef struct kas_frontier {
     struct kas_frontier_stage *stage; /* [layers] how the lists were made */
 } kas_frontier;
 
-/* Finds the frontier over option [layers][options]. At most `most` choices are kept
- * (KAS_FRONTIER_MOST, or 3 or more, in tests). KAS_NOTHING_VALID when a layer has no option. The
- * caller frees *out with kas_frontier_free. */
-kas_status kas_frontier_find(const kas_option *option, int layers, int options, int most,
-                             kas_frontier *out);
+/* Finds the frontier over option [layers][options] of the choices whose sums of further costs are
+ * within `limit` (NULL: `further` is not read). At most `most` choices are kept (KAS_FRONTIER_MOST,
+ * or 3 or more, in tests). KAS_NOTHING_VALID when a layer has no option, KAS_OVER_BUDGET when no
+ * choice is within the limits. The caller frees *out with kas_frontier_free. */
+kas_status kas_frontier_find(const kas_option *option, int layers, int options,
+                             const double limit[KAS_FRONTIER_FURTHER], int most, kas_frontier *out);
 void kas_frontier_free(kas_frontier *frontier);
 
 /* Returns the last point whose cost is at most `limit`; -1 = none. */

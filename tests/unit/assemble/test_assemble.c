@@ -105,6 +105,33 @@ static void costs_of_layers_add_up(void **state)
     kas_predictor_free(predictor);
 }
 
+/* So do FLOPs and parameters, where the budget limits them. */
+static void limited_sizes_add_up(void **state)
+{
+    (void)state;
+    kas_choices limited = choices;
+    kas_option option[4 * 64];
+    kas_replacement r;
+    double limit[KAS_FRONTIER_FURTHER], params = 0, flops = 0;
+    int chosen[64];
+    limited.limit.max_params_ratio = 0.9;
+    OK(kas_choices_limits(&limited, option, limit));
+    for (int t = 0; t < limited.targets; t++) {
+        chosen[t] = kas_choices_has(&limited, t, t % 4) ? t % 4 : 0;
+        params += option[t * 4 + chosen[t]].further[1];
+        flops += option[t * 4 + chosen[t]].further[0];
+    }
+    OK(kas_choices_replacement(&limited, chosen, &r));
+    assert_true(params == r.solution.params && flops == 0);
+    assert_true(limit[0] == INFINITY && limit[1] == 0.9 * r.solution.conv_params);
+    limited.limit = (kas_budget){.max_flops_ratio = 0.9};
+    OK(kas_choices_limits(&limited, option, limit));
+    for (int t = 0; t < limited.targets; t++)
+        flops += option[t * 4 + chosen[t]].further[0];
+    assert_true(flops == r.solution.flops && limit[0] == 0.9 * r.solution.conv_flops);
+    kas_replacement_free(&r);
+}
+
 /* A kernel alone at one target has the free sizes that it has everywhere, and a file of layers says
  * so. */
 static void free_sizes_are_fixed(void **state)
@@ -363,6 +390,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_stand_where_they_fit),
                                        cmocka_unit_test(costs_of_layers_add_up),
+                                       cmocka_unit_test(limited_sizes_add_up),
                                        cmocka_unit_test(free_sizes_are_fixed),
                                        cmocka_unit_test(blockswap_takes_the_best_within_the_budget),
                                        cmocka_unit_test(the_softmax_by_hand),

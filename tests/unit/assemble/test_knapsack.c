@@ -14,11 +14,12 @@
 static void a_table_by_hand(void **state)
 {
     (void)state;
-    const kas_option option[] = {{0, 0}, {-3, 2}, {-4, 9}, {0, 0}, {-2, 1}, {NAN, 0}};
+    const kas_option option[] = {{.cost = 0}, {.cost = -3, .loss = 2}, {.cost = -4, .loss = 9},
+                                 {.cost = 0}, {.cost = -2, .loss = 1}, {.cost = NAN}};
     const kas_frontier_point expected[] = {{-6, 10}, {-5, 3}, {-3, 2}, {-2, 1}, {0, 0}};
     kas_frontier f;
     int chosen[2];
-    OK(kas_frontier_find(option, 2, 3, KAS_FRONTIER_MOST, &f));
+    OK(kas_frontier_find(option, 2, 3, NULL, KAS_FRONTIER_MOST, &f));
     assert_int_equal(f.points, 5);
     for (int i = 0; i < 5; i++) {
         assert_true(f.point[i].cost == expected[i].cost);
@@ -39,9 +40,13 @@ static void a_table_by_hand(void **state)
 static void a_layer_without_an_option(void **state)
 {
     (void)state;
-    const kas_option option[] = {{0, 0}, {NAN, 1}, {1, INFINITY}, {NAN, NAN}};
+    const kas_option option[] = {{.cost = 0},
+                                 {.cost = NAN, .loss = 1},
+                                 {.cost = 1, .loss = INFINITY},
+                                 {.cost = NAN, .loss = NAN}};
     kas_frontier f;
-    assert_int_equal(kas_frontier_find(option, 2, 2, KAS_FRONTIER_MOST, &f), KAS_NOTHING_VALID);
+    assert_int_equal(kas_frontier_find(option, 2, 2, NULL, KAS_FRONTIER_MOST, &f),
+                     KAS_NOTHING_VALID);
 }
 
 enum { LAYERS = 6, OPTIONS = 4, ALL = 4096 /* OPTIONS ^ LAYERS */ };
@@ -50,31 +55,38 @@ static void draw(kas_option option[LAYERS * OPTIONS], uint64_t seed)
 {
     kas_rng rng = kas_rng_make(seed, KAS_PURPOSE_TEST, 0);
     for (int i = 0; i < LAYERS * OPTIONS; i++) {
-        option[i] = (kas_option){2 * kas_rng_unit(&rng) - 1, 2 * kas_rng_unit(&rng) - 0.5};
+        option[i] = (kas_option){2 * kas_rng_unit(&rng) - 1, 2 * kas_rng_unit(&rng) - 0.5, {0}};
         if (i % OPTIONS && kas_rng_unit(&rng) < 0.1)
             option[i].loss = NAN;
         if (kas_rng_unit(&rng) < 0.2) /* equal costs and losses */
-            option[i] = (kas_option){0.25, 0.5};
+            option[i] = (kas_option){0.25, 0.5, {0}};
+        option[i].further[0] = floor(10 * kas_rng_unit(&rng)); /* as parameters: whole numbers */
+        option[i].further[1] = floor(10 * kas_rng_unit(&rng));
     }
 }
 
 /* Sums in the order of layers, as the frontier does. */
 static kas_option combination(const kas_option option[LAYERS * OPTIONS], int number)
 {
-    kas_option sum = {0, 0};
+    kas_option sum = {.cost = 0};
     for (int l = 0; l < LAYERS; l++, number /= OPTIONS) {
         sum.cost += option[l * OPTIONS + number % OPTIONS].cost;
         sum.loss += option[l * OPTIONS + number % OPTIONS].loss;
+        for (int f = 0; f < KAS_FRONTIER_FURTHER; f++)
+            sum.further[f] += option[l * OPTIONS + number % OPTIONS].further[f];
     }
     return sum;
 }
 
-static double least_loss(const kas_option option[LAYERS * OPTIONS], double limit)
+static double least_loss(const kas_option option[LAYERS * OPTIONS], double limit,
+                         const double *further)
 {
     double least = INFINITY;
     for (int i = 0; i < ALL; i++) {
         const kas_option sum = combination(option, i);
-        if (sum.cost <= limit && sum.loss < least)
+        const bool within =
+            !further || (sum.further[0] <= further[0] && sum.further[1] <= further[1]);
+        if (within && sum.cost <= limit && sum.loss < least)
             least = sum.loss;
     }
     return least;
@@ -83,7 +95,7 @@ static double least_loss(const kas_option option[LAYERS * OPTIONS], double limit
 static void check_choice(const kas_frontier *f, const kas_option *option, int point)
 {
     int chosen[LAYERS];
-    kas_option sum = {0, 0};
+    kas_option sum = {.cost = 0};
     kas_frontier_choice(f, point, chosen);
     for (int l = 0; l < LAYERS; l++) {
         sum.cost += option[l * OPTIONS + chosen[l]].cost;
@@ -99,15 +111,45 @@ static void every_limit_against_all_combinations(void **state)
         kas_option option[LAYERS * OPTIONS];
         kas_frontier f;
         draw(option, seed);
-        OK(kas_frontier_find(option, LAYERS, OPTIONS, KAS_FRONTIER_MOST, &f));
+        OK(kas_frontier_find(option, LAYERS, OPTIONS, NULL, KAS_FRONTIER_MOST, &f));
         for (int i = 0; i < f.points; i++)
             check_choice(&f, option, i);
         for (double limit = -6.1; limit < 6.1; limit += 0.05) {
             const int i = kas_frontier_within(&f, limit);
-            assert_true((i < 0 ? INFINITY : f.point[i].loss) == least_loss(option, limit));
+            assert_true((i < 0 ? INFINITY : f.point[i].loss) == least_loss(option, limit, NULL));
         }
         kas_frontier_free(&f);
     }
+}
+
+/* Further costs within limits that few combinations keep, and within limits that none keeps. Thinned,
+ * the frontier still has a choice that keeps them. */
+static void further_limits_against_all_combinations(void **state)
+{
+    (void)state;
+    const double further[] = {24, 26}, none[] = {-1, 60};
+    int thinned = 0;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        kas_option option[LAYERS * OPTIONS];
+        kas_frontier f;
+        draw(option, seed);
+        OK(kas_frontier_find(option, LAYERS, OPTIONS, further, KAS_FRONTIER_MOST, &f));
+        assert_true(f.gap == 0);
+        for (int i = 0; i < f.points; i++)
+            check_choice(&f, option, i);
+        for (double limit = -6.1; limit < 6.1; limit += 0.05) {
+            const int i = kas_frontier_within(&f, limit);
+            assert_true((i < 0 ? INFINITY : f.point[i].loss) == least_loss(option, limit, further));
+        }
+        kas_frontier_free(&f);
+        assert_int_equal(kas_frontier_find(option, LAYERS, OPTIONS, none, KAS_FRONTIER_MOST, &f),
+                         KAS_OVER_BUDGET);
+        OK(kas_frontier_find(option, LAYERS, OPTIONS, further, 20, &f));
+        assert_true(f.points > 0);
+        thinned += isinf(f.gap);
+        kas_frontier_free(&f);
+    }
+    assert_true(thinned > 0);
 }
 
 static void thinning_keeps_its_bound(void **state)
@@ -118,10 +160,10 @@ static void thinning_keeps_its_bound(void **state)
         kas_option option[LAYERS * OPTIONS];
         kas_frontier f;
         draw(option, seed);
-        OK(kas_frontier_find(option, LAYERS, OPTIONS, 6, &f));
+        OK(kas_frontier_find(option, LAYERS, OPTIONS, NULL, 6, &f));
         assert_true(f.points <= 6);
         for (double limit = -6.1; limit < 6.1; limit += 0.05) {
-            const double least = least_loss(option, limit);
+            const double least = least_loss(option, limit, NULL);
             const int i = kas_frontier_within(&f, limit);
             assert_true((i < 0) == (least == INFINITY));
             if (i >= 0)
@@ -139,6 +181,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_table_by_hand),
                                        cmocka_unit_test(a_layer_without_an_option),
                                        cmocka_unit_test(every_limit_against_all_combinations),
+                                       cmocka_unit_test(further_limits_against_all_combinations),
                                        cmocka_unit_test(thinning_keeps_its_bound)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,7 +57,9 @@ static kas_status frontier_table(const kas_assemble *a, const kas_frontier *f, i
     if (status == KAS_OK)
         printf("%s%d of the %d choices that no other beats in %s latency and loss (--json has all)",
                kas_buf_text(&out), lines, f->points, a->measure ? "measured" : "predicted");
-    if (f->gap > 0)
+    if (isinf(f->gap))
+        printf("; not all were looked at, so there may be better ones within --flops and --params");
+    else if (f->gap > 0)
         printf("; for no latency is there a choice that loses %.3g less", f->gap);
     printf("\n\n");
     kas_table_free(table);

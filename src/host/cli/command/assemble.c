@@ -251,6 +251,28 @@ static double limit_of(const kas_assemble *a)
     return a->latency ? (a->latency - 1) * a->unmodified : INFINITY;
 }
 
+static bool has_limits(const kas_assemble *a)
+{
+    return a->choices.limit.max_flops_ratio > 0 || a->choices.limit.max_params_ratio > 0;
+}
+
+/* A kernel whose free sizes no numbers can replace has other sizes in another network, so that the
+ * whole may be above the budget. */
+static kas_status fail_point(const kas_assemble *a, const kas_frontier *f)
+{
+    if (kas_frontier_within(f, limit_of(a)) >= 0)
+        return kas_fail(
+            KAS_NOTHING_VALID,
+            "kernels whose free sizes no numbers can replace put every network within "
+            "--latency %g above --flops and --params; allow more, or give other kernels",
+            a->latency);
+    return kas_fail(KAS_NOTHING_VALID,
+                    "--latency %g: with these kernels%s the network reaches %.3g at least; allow "
+                    "more, or give faster kernels",
+                    a->latency, has_limits(a) ? ", and within --flops and --params," : "",
+                    1 + f->point[0].cost / a->unmodified);
+}
+
 /* Goes down the frontier to the first network that is within the limits as a whole. */
 static kas_status take_point(kas_assemble *a, const kas_frontier *f, kas_replacement *out,
                              double *seconds)
@@ -267,14 +289,21 @@ static kas_status take_point(kas_assemble *a, const kas_frontier *f, kas_replace
             return KAS_OK;
         kas_replacement_free(out);
     }
-    return kas_fail(
-        KAS_NOTHING_VALID,
-        "--latency %g: with these kernels the network reaches %.3g at least%s; allow more, "
-        "or give faster kernels",
-        a->latency, 1 + f->point[0].cost / a->unmodified,
-        a->choices.limit.max_flops_ratio > 0 || a->choices.limit.max_params_ratio > 0
-            ? ", before --flops and --params"
-            : "");
+    return fail_point(a, f);
+}
+
+static kas_status find_frontier(kas_assemble *a, kas_frontier *out)
+{
+    const kas_choices *c = &a->choices;
+    double limit[KAS_FRONTIER_FURTHER];
+    KAS_TRY(kas_choices_limits(c, a->option, limit));
+    const kas_status status =
+        kas_frontier_find(a->option, c->targets, kas_choices_options(c),
+                          has_limits(a) ? limit : NULL, KAS_FRONTIER_MOST, out);
+    if (status != KAS_OVER_BUDGET)
+        return status;
+    return kas_fail(KAS_NOTHING_VALID, "with these kernels no network is within --flops and "
+                                       "--params; allow more, or give smaller kernels");
 }
 
 static kas_status find_losses(kas_assemble *a)
@@ -288,11 +317,9 @@ static kas_status find_losses(kas_assemble *a)
 
 static kas_status choose_least(kas_assemble *a, kas_replacement *out, double *seconds)
 {
-    const kas_choices *c = &a->choices;
     kas_frontier frontier;
     KAS_TRY(find_losses(a));
-    KAS_TRY(kas_frontier_find(a->option, c->targets, kas_choices_options(c), KAS_FRONTIER_MOST,
-                              &frontier));
+    KAS_TRY(find_frontier(a, &frontier));
     kas_status status = kas_assemble_print_frontier(a, &frontier);
     if (status == KAS_OK)
         status = take_point(a, &frontier, out, seconds);
