@@ -19,8 +19,7 @@ static bool same_read(const kas_kernel *kernel, const kas_target *s, const kas_t
     return !kernel->stride_inside || (s->stride == t->stride && h[0] == h[1] && w[0] == w[1]);
 }
 
-/* Returns whether one program serves both targets: same kernel, shape and sizes inside. */
-static bool same_program(const kas_replacement *r, int a, int b)
+bool kas_programs_are_one(const kas_replacement *r, int a, int b)
 {
     const kas_target *s = &r->target[a], *t = &r->target[b];
     return kas_replacement_kernel(r, a) == kas_replacement_kernel(r, b) && s->c == t->c &&
@@ -39,7 +38,7 @@ int kas_programs_epilogues(const kas_replacement *r, int target,
         int known = 0;
         while (known < epilogues && !kas_epilogue_same(epilogue[known], behind))
             known++;
-        if (behind.norm && known == epilogues && same_program(r, target, t))
+        if (behind.norm && known == epilogues && kas_programs_are_one(r, target, t))
             epilogue[epilogues++] = behind;
     }
     return epilogues;
@@ -64,7 +63,7 @@ static void number_programs(kas_programs *out, int *first)
         out->program_of[t] = -1;
         if (!kas_replacement_kernel(out->replacement, t))
             continue;
-        while (p < out->count && !same_program(out->replacement, first[p], t))
+        while (p < out->count && !kas_programs_are_one(out->replacement, first[p], t))
             p++;
         out->program_of[t] = p;
         if (p == out->count)

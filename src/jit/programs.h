@@ -37,6 +37,8 @@ kas_status kas_programs_build(const kas_replacement *replacement,
  * their listing. kas_program_free frees *out. */
 kas_status kas_programs_build_again(const kas_programs *programs, int p,
                                     const kas_program_options *schedules, kas_program **out);
+/* Returns whether one program serves both targets: same kernel, shape and sizes inside. */
+bool kas_programs_are_one(const kas_replacement *replacement, int a, int b);
 /* Returns the first target of program number p. */
 int kas_programs_target(const kas_programs *programs, int p);
 /* Collects the epilogues of the targets that share a program with a replaced one, each once, in the order

@@ -22,6 +22,14 @@ grep -q '"failures": *0' "$dir/json"
 [ "$(grep ' ok$' "$dir/out" | awk '{ print $2 }' | sort -u | wc -l)" = 5 ]
 grep -Eq '^screened out.*: [0-9]+ of [0-9]+ sampled kernels$' "$dir/out"
 
+# Of several files, one that does not fit is left out.
+check="$kas check --net resnet20 --input 3x8x8 --device cpu --directions 0"
+expect 0 'left out: kernels/nas_pte_2.json' $check kernels/nas_pte_2.json kernels/depthwise.json
+grep -q '^kernels: 1; .* failures: 0$' "$dir/out"
+expect 3 'a kernel does not fit resnet20' $check kernels/nas_pte_2.json
+sed 's/"G0": 4/"G0": 7/' kernels/group_conv.json >"$dir/seven.json"
+expect 3 'none fits resnet20' $check kernels/nas_pte_2.json "$dir/seven.json"
+
 code=0
 "$kas" check 2>/dev/null || code=$?
 [ $code = 2 ]

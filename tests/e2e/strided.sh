@@ -9,6 +9,13 @@ net="--net resnet20 --input 3x10x10 --classes 4" # 10, 5 and 3 pixels: a stride 
 expect 0 'failures: 0' "$kas" check "$dir/conv.json" "$dir/nas_pte_3.json" "$dir/depthwise.json" $net --threads 1
 expect 0 'failures: 0' "$kas" check "$dir/nas_pte_1.json" --net resnet20 --input 3x8x8 --threads 1
 expect 0 'failures: 0' "$kas" check --sampled 2 --space nas-pte $net --threads 1
+# A layer with a stride reads another image than one without, so with the stride inside each has a program of its own.
+echo '{"format": "kas-gpu network", "version": 1, "name": "two", "layers": [{"conv": "stem", "channels": 16, "kernel": 3},
+    {"conv": "down", "channels": 16, "kernel": 3, "stride": 2}, {"conv": "same", "channels": 16, "kernel": 3},
+    {"global_avg_pool": "p"}, {"linear": "fc", "channels": "classes"}]}' >"$dir/two.json"
+two="--net $dir/two.json --input 3x8x8 --directions 0 --threads 1"
+expect 0 ': 2 (' "$kas" check "$dir/depthwise.json" $two
+expect 0 ': 1 (' "$kas" check kernels/depthwise.json $two
 expect 0 '16 -> 32, strided' "$kas" show "$dir/nas_pte_3.json" $net
 expect 0 '16 -> 32, pooled' "$kas" show kernels/nas_pte_3.json $net
 expect 3 'with the stride inside, a kernel consists of' "$kas" show "$dir/residual.json"

@@ -4,13 +4,7 @@
 #include <string.h>
 
 #include "host/reference/kernel/reference.h"
-
-static bool same_shape(const kas_target *a, const kas_binding *x, const kas_target *b,
-                       const kas_binding *y)
-{
-    return a->c_in == b->c_in && a->c_out == b->c_out && a->h == b->h && a->w == b->w &&
-           a->kernel_h == b->kernel_h && a->kernel_w == b->kernel_w && memcmp(x, y, sizeof *x) == 0;
-}
+#include "jit/programs.h"
 
 kas_status kas_check_shapes_of(const kas_replacement *r, const kas_kernel *kernel,
                                kas_check_shapes *out)
@@ -24,8 +18,8 @@ kas_status kas_check_shapes_of(const kas_replacement *r, const kas_kernel *kerne
         return kas_fail(KAS_NO_MEMORY, "out of memory");
     for (int t = 0; t < r->solution.targets; t++) {
         bool seen = kas_replacement_kernel(r, t) != kernel;
-        for (int i = 0; i < out->count && !seen; i++)
-            seen = same_shape(&out->target[i], &out->binding[i], &r->target[t], &binding[t]);
+        for (int before = 0; before < t && !seen; before++)
+            seen = kas_programs_are_one(r, before, t);
         if (seen)
             continue;
         out->target[out->count] = r->target[t];

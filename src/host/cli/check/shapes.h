@@ -1,5 +1,5 @@
-/* Collects the shapes at which `check` tests a kernel: each shape once, however many layers
- * have it. */
+/* Collects the shapes at which `check` tests a kernel: each program once, however many layers have
+ * it. */
 #ifndef KAS_CLI_CHECK_SHAPES_H
 #define KAS_CLI_CHECK_SHAPES_H
 

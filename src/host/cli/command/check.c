@@ -339,6 +339,7 @@ static kas_status check_scheduled(checker *c, const kas_replacement *r)
     return tell(c, name, &c->targets[t], &result);
 }
 
+/* Among several files, one that does not fit the network is left out with a message. */
 static kas_status check_file(checker *c, const char *path)
 {
     kas_assignment kernels;
@@ -346,8 +347,13 @@ static kas_status check_file(checker *c, const char *path)
     KAS_TRY(kas_assignment_read_file(path, &kernels));
     kas_status status = kas_cli_fit(&c->o->net, path, c->net, c->targets, c->count, &kernels, &r);
     kas_assignment_free(&kernels);
-    if (status != KAS_OK)
+    if (kas_is_misfit(status) && c->o->files > 1) {
+        kas_warn("left out: %s", kas_error());
+        return KAS_OK;
+    }
+    if (kas_is_misfit(status))
         return kas_fail_context(KAS_BAD_INPUT, "a kernel does not fit %s", c->net->file);
+    KAS_TRY(status);
     if (c->o->schedule)
         status = check_scheduled(c, &r);
     for (int k = 0; k < r.kernels && status == KAS_OK && !c->o->schedule; k++)
@@ -360,6 +366,8 @@ static kas_status check_files(checker *c)
 {
     for (int i = 0; i < c->o->files; i++)
         KAS_TRY(check_file(c, c->o->file[i]));
+    if (c->o->files && c->kernels == 0)
+        return kas_fail(KAS_BAD_INPUT, "no kernel was checked, because none fits %s", c->net->file);
     return KAS_OK;
 }
 
