@@ -229,7 +229,7 @@ kas_status make_study(const char *folder, const made_study *how)
     options.recipe = kas_recipe_default();
     options.recipe.epochs = how->epochs;
     options.seed = how->seed;
-    options.candidates = how->candidates;
+    options.candidates = how->asked ? how->asked : how->candidates;
     options.prune_window = how->evolved ? 9 : 8; /* what tells the two kinds apart */
     if (how->unanswered)
         options.objective = KAS_OBJECTIVE_LATENCY;
@@ -237,6 +237,8 @@ kas_status make_study(const char *folder, const made_study *how)
         options.rungs = (kas_int_list){.count = 2, .value = {1, 2}};
     snprintf(options.net, sizeof options.net, "resnet20");
     snprintf(options.device, sizeof options.device, "cpu");
+    if (how->latency_on)
+        snprintf(options.latency_on, sizeof options.latency_on, "%s", how->latency_on);
     kas_buf text = {0};
     kas_search_options_write(&options, &text);
     kas_study study = {.options = text.data, .seed = how->seed, .sampler_version = 3};

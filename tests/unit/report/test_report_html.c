@@ -270,6 +270,7 @@ static void comparison(void **state)
     has("<h1>6 studies compared</h1>");
     has("with prune_window 8, rungs none");
     has("with prune_window 9, rungs 1,2: over 3 studies");
+    has_not("With one study on a side");
     assert_int_equal(count_of(kas_buf_text(&page), "class=\"band g"), 4); /* 2 groups, 2 widths */
     assert_int_equal(count_of(kas_buf_text(&page), "<article"), 6);
     report_on(names, 3);
@@ -280,6 +281,39 @@ static void comparison(void **state)
     check_page();
     assert_int_equal(count_of(kas_buf_text(&page), "class=\"band g"), 0);
     assert_int_equal(count_of(kas_buf_text(&page), "class=\"line g"), 4);
+    has(": over 1 study its best candidate");
+    has("With one study on a side, this may be chance");
+    has_not("overlap");
+    make("e3",
+         &(made_study){.asked = 40, .epochs = 4, .evolved = true, .seed = 3, .under_way = true});
+    report_on((const char *[]){"r0", "r1", "e0", "e1", "e3"}, 5);
+    check_page();
+    has("over 2 studies (of 3; the others have no finished candidate)");
+    has("<td class=\"n\">2 of 3</td>");
+}
+
+/* The ratio by which the search chose is predicted, so it is not shown as a measured one. */
+static void another_machine(void **state)
+{
+    (void)state;
+    char cell[80];
+    kas_report_view v;
+    char path[200];
+    make("other", &(made_study){
+                      .candidates = 40, .epochs = 4, .evolved = true, .latency_on = "a <machine>"});
+    snprintf(path, sizeof path, "%s/other", folder);
+    OK(kas_report_view_open(path, &v));
+    const double ratio = v.answer->predicted / v.baseline->predicted;
+    snprintf(cell, sizeof cell, "<td class=\"n\">%.2f</td>", ratio);
+    assert_true(fabs(ratio - v.answer->measured.latency / v.baseline->measured.latency) > 0.02);
+    kas_report_view_close(&v);
+    report_on((const char *[]){"other"}, 1);
+    check_page();
+    has(" times its predicted latency on the machine a &lt;machine&gt;");
+    has("latency, predicted for the other machine</th>");
+    has(cell);
+    report_on((const char *[]){"other", "r0"}, 2);
+    has(cell);
 }
 
 static void damaged(void **state)
@@ -443,11 +477,17 @@ static int free_page(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_study),         cmocka_unit_test(under_way),
-        cmocka_unit_test(texts_are_escaped), cmocka_unit_test(large_study),
-        cmocka_unit_test(comparison),        cmocka_unit_test(damaged),
-        cmocka_unit_test(layouts),           cmocka_unit_test(odd_graphs),
-        cmocka_unit_test(facts_of_a_study),  cmocka_unit_test(ended_without_an_answer),
+        cmocka_unit_test(one_study),
+        cmocka_unit_test(under_way),
+        cmocka_unit_test(texts_are_escaped),
+        cmocka_unit_test(large_study),
+        cmocka_unit_test(comparison),
+        cmocka_unit_test(another_machine),
+        cmocka_unit_test(damaged),
+        cmocka_unit_test(layouts),
+        cmocka_unit_test(odd_graphs),
+        cmocka_unit_test(facts_of_a_study),
+        cmocka_unit_test(ended_without_an_answer),
     };
     return cmocka_run_group_tests(tests, make_folder, free_page);
 }

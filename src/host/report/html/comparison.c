@@ -48,22 +48,40 @@ static void put_range(const summary *s, kas_buf *out)
         kas_html_put(out, " in the median (%.2f to %.2f)", 100 * s->low, 100 * s->high);
 }
 
+/* Writes of how many studies the figures of a group are, and of how many that is a part. */
+static void put_found(const summary *s, kas_buf *out)
+{
+    kas_html_put(out, "%d %s", s->found, s->found == 1 ? "study" : "studies");
+    if (s->found < s->group->count)
+        kas_html_put(out, " (of %d; the others have no finished candidate)", s->group->count);
+}
+
+/* Returns what the ranges say. One study has no range. */
+static const char *judgement(const summary *s)
+{
+    if (s[0].found < 2 || s[1].found < 2)
+        return ". With one study on a side, this may be chance";
+    if (s[0].low > s[1].high)
+        return ". The ranges do not overlap";
+    return ". The ranges overlap, so this may be chance";
+}
+
 /* Writes the two sentences on the two best groups. */
 static void put_order(const summary *s, kas_buf *out)
 {
-    const bool apart = s[0].low > s[1].high;
     kas_buf_puts(out, "The best is the search with ");
     kas_html_text(out, s[0].group->label);
-    kas_html_put(out, ": over %d %s its best candidate reaches ", s[0].group->count,
-                 s[0].group->count == 1 ? "study" : "studies");
+    kas_buf_puts(out, ": over ");
+    put_found(&s[0], out);
+    kas_buf_puts(out, " its best candidate reaches ");
     put_range(&s[0], out);
     kas_buf_puts(out, ", against ");
     put_range(&s[1], out);
     kas_buf_puts(out, " with ");
     kas_html_text(out, s[1].group->label);
-    kas_buf_puts(out, apart ? ". The ranges do not overlap"
-                            : ". The ranges overlap, so this may be "
-                              "chance");
+    kas_buf_puts(out, ", over ");
+    put_found(&s[1], out);
+    kas_buf_puts(out, judgement(s));
     kas_html_put(out, "; the mean device times are %s and %s.",
                  kas_human_duration(s[0].seconds, (char[32]){0}),
                  kas_human_duration(s[1].seconds, (char[32]){0}));
@@ -110,7 +128,10 @@ static void put_groups(const summary *s, int groups, kas_buf *out)
         kas_buf_puts(out, "<tr><th scope=\"row\">");
         kas_html_text(out, s[i].group->label);
         kas_buf_puts(out, "</th>");
-        kas_html_number(out, "%d", s[i].group->count);
+        if (s[i].found < s[i].group->count)
+            kas_html_number(out, "%d of %d", s[i].found, s[i].group->count);
+        else
+            kas_html_number(out, "%d", s[i].found);
         kas_html_percent(out, s[i].median);
         kas_html_percent(out, s[i].low);
         kas_html_percent(out, s[i].high);
@@ -136,7 +157,7 @@ static void put_study(const kas_report_view *v, int number, kas_buf *out)
     kas_buf_puts(out, "</code></td>");
     kas_html_percent(out, a ? a->measured.accuracy : NAN);
     kas_html_percent(out, b ? b->measured.accuracy : NAN);
-    kas_html_ratio(out, a ? a->measured.latency : NAN, b ? b->measured.latency : NAN);
+    kas_html_ratio(out, kas_report_ratio(v), 1);
     kas_html_percent(out, final ? final->accuracy.mean : NAN);
     kas_html_percent(out, unmodified ? unmodified->accuracy.mean : NAN);
     kas_html_number(out, "%s", kas_human_duration(v->device_seconds, (char[32]){0}));

@@ -17,6 +17,10 @@ typedef struct kas_report_limits {
     int items;     /* in the data */
 } kas_report_limits;
 
+/* Returns the answer's latency relative to the unmodified network's, as the search compares them:
+ * measured, or predicted with --latency-on; NaN: not known. */
+double kas_report_ratio(const kas_report_view *view);
+
 /* One study. Each of these writes nothing, not even a heading, when there is nothing to show. */
 void kas_report_verdict(const kas_report_view *view, kas_buf *out); /* two sentences and a table */
 void kas_report_finals(const kas_report_view *view, kas_buf *out);

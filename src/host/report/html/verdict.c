@@ -5,9 +5,9 @@
 #include "host/report/html/markup.h"
 #include "host/report/html/sections.h"
 
-static double ratio(const kas_report_view *v)
+double kas_report_ratio(const kas_report_view *v)
 {
-    return kas_objective_ratio(&v->options, v->work, v->count, v->answer);
+    return v->answer ? kas_objective_ratio(&v->options, v->work, v->count, v->answer) : NAN;
 }
 
 /* Writes "0.90 points above" or "as much as". */
@@ -54,7 +54,7 @@ static const char *begin(const kas_report_view *v)
 static void put_found(const kas_report_view *v, kas_buf *out)
 {
     const kas_work *w = v->answer;
-    const double slower = ratio(v);
+    const double slower = kas_report_ratio(v);
     const kas_paired pair = kas_objective_lost(w, v->baseline, KAS_SELECTING);
     const double more = v->baseline ? w->measured.accuracy - v->baseline->measured.accuracy : NAN;
     kas_buf_puts(out, begin(v));
@@ -67,7 +67,10 @@ static void put_found(const kas_report_view *v, kas_buf *out)
         if (pair.images)
             kas_html_put(out, " (standard error %.2f)", 100 * pair.error);
     }
-    if (isfinite(slower))
+    if (isfinite(slower) && *v->options.latency_on)
+        kas_html_put(out, ", at %.2f times its predicted latency on the machine %s", slower,
+                     v->options.latency_on);
+    else if (isfinite(slower))
         kas_html_put(out, ", at %.2f times its latency", slower);
     kas_html_put(out, "%s %.2f of the FLOPs that it replaces%s.",
                  isfinite(slower) ? " and with" : ", with", w->flops / w->conv_flops,
@@ -160,7 +163,10 @@ static void put_table(const kas_report_view *v, kas_buf *out)
                  w->measured.accuracy - validation, out);
     put_accuracy("test top-1", ours ? ours->accuracy.mean : NAN, base ? base->accuracy.mean : NAN,
                  ours ? ours->difference.mean : NAN, out);
-    snprintf(text, sizeof text, "latency, %d images", KAS_LATENCY_BATCH);
+    if (*v->options.latency_on)
+        put_time("latency, predicted for the other machine", w->predicted, b ? b->predicted : NAN,
+                 out);
+    snprintf(text, sizeof text, "latency measured, %d images", KAS_LATENCY_BATCH);
     put_time(text, w->measured.latency, b ? b->measured.latency : NAN, out);
     if (ours && isfinite(ours->ratio))
         put_row("latency, in turns", ours->ratio, 1, 1, "", out);
