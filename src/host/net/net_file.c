@@ -111,6 +111,27 @@ static kas_status check_logits(const kas_net_reader *r)
                     last->name, last->c, last->h, last->w, r->source->classes);
 }
 
+/* A layer that does not lead to the logits is a mistake, such as a "from" that names another layer
+ * than was meant: it would be trained and replaced in vain. */
+static kas_status check_all_are_read(const kas_net *net)
+{
+    bool *read = calloc((size_t)net->layers, sizeof *read);
+    int layer = net->layers - 1;
+    if (!read)
+        return kas_fail(KAS_NO_MEMORY, "no memory for %d layers", net->layers);
+    read[layer] = true;
+    for (; layer > 0 && read[layer]; layer--)
+        for (int k = 0; k < net->layer[layer].inputs; k++)
+            read[net->layer[layer].in[k]] = true;
+    free(read);
+    if (layer == 0)
+        return KAS_OK;
+    return kas_fail(KAS_BAD_INPUT,
+                    "layer %s: no layer that leads to the last one reads it; look at the fields "
+                    "\"from\" behind it, or leave it out",
+                    net->layer[layer].name);
+}
+
 static kas_status read_network(kas_net_reader *r)
 {
     const cJSON *layers, *arguments = cJSON_GetObjectItemCaseSensitive(r->root, "arguments");
@@ -130,7 +151,8 @@ static kas_status read_network(kas_net_reader *r)
     KAS_TRY(kas_net_locate(r, kas_net_check_required(r->root, &s.names),
                            cJSON_GetObjectItemCaseSensitive(r->root, "requires")));
     KAS_TRY(kas_net_read_list(r, layers, &s));
-    return kas_net_locate(r, check_logits(r), layers);
+    KAS_TRY(kas_net_locate(r, check_logits(r), layers));
+    return kas_net_locate(r, check_all_are_read(r->b.net), layers);
 }
 
 kas_status kas_net_file_read(const kas_net_source *source, kas_net **out)

@@ -56,7 +56,12 @@ static void layers_have_their_fields(void **state)
                 "{\"linear\": \"gate\", \"channels\": 16, \"bias\": false},"
                 "{\"sigmoid\": \"sigmoid\"},"
                 "{\"multiply\": \"scaled\", \"from\": [\"b\", \"sigmoid\"]},"
-                "{\"concat\": \"cat\", \"from\": [\"b\", \"scaled\", \"b\"]}"),
+                "{\"concat\": \"cat\", \"from\": [\"b\", \"scaled\", \"b\"]},"
+                "{\"global_avg_pool\": \"p1\", \"from\": \"floor\"},"
+                "{\"global_avg_pool\": \"p2\", \"from\": \"ceil\"},"
+                "{\"global_avg_pool\": \"p3\", \"from\": \"avg\"},"
+                "{\"global_avg_pool\": \"p4\", \"from\": \"cat\"},"
+                "{\"concat\": \"all\", \"from\": [\"p1\", \"p2\", \"p3\", \"p4\"]}"),
         32, 33);
     assert_shape(net, "a", 8, 32, 33);
     assert_true(layer(net, "a")->bias && layer(net, "a")->stem && !layer(net, "b")->bias);
@@ -194,6 +199,8 @@ static void broken_files_are_explained(void **state)
         {NETWORK("[]"), "line 3", "expected a layer"},
         {HEAD "\"layers\": [\n{\"global_avg_pool\": \"p\"}]}", "line 2",
          "expected 10x1x1, one value a class"},
+        {NETWORK("{\"relu\": \"a\"}, {\"relu\": \"b\"},\n{\"relu\": \"c\", \"from\": \"a\"}"),
+         "layer b", "no layer that leads to the last one reads it"},
         {HEAD
          "\"blocks\": {\n\"b\": {\"arguments\": [\"n\"], \"layers\": [\n{\"relu\": \"r{n}\"}]}},\n"
          "\"layers\": [\n{\"b\": \"x\"}]}",
