@@ -119,7 +119,7 @@ doctor --device cpu|--device needs --calibrate
 doctor -o x|--output needs --calibrate
 score --net resnet20 --scores params --machine cpu|--machine needs --scores latency or --keep-slower
 score --net resnet20 --scores params --space nas-pte|--space needs --sampled
-score --net resnet20 --scores params k.json --agreement|--agreement compares the ranks of kernels; give two or more
+score --net resnet20 --scores params k.json --agreement|--agreement compares the ranks of kernels; give three or more
 search --dataset none.h5 --space nas-pte --no-training --candidates 4|--candidates has no effect with --no-training
 bench sampler --per-layer no|--per-layer is an option of no suite
 END

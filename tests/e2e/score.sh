@@ -33,12 +33,13 @@ END
 
 # Data are needed by some scores only.
 expect 0 '"synflow": ' "$kas" score --net resnet20 --input 3x8x8 --scores synflow,zen,meco,az_nas,latency kernels/conv.json --json
+expect 0 '"meco": "blind"' "$kas" score --net resnet34 --input 3x8x8 --scores meco --json # 64 channels of 64 pixels
 expect 2 'the score naswot needs images: give --dataset' "$kas" score --net resnet20 --scores naswot
 expect 2 'there is no score "fishers"; there are fisher, ' "${score[@]}" --scores fishers
 expect 2 '--batch: expected an integer in [8, 1024]' "${score[@]}" --batch 7
 expect 0 'fisher' "${score[@]}" --batch 64 # one minibatch
 expect 3 '--batch 64: '"$dir/s.h5"': train/images: 120 images are too few for 2 minibatches of 64; give --batch 60 or less, or a data' \
-    "${score[@]}" --sampled 2 --batch 64 --agreement
+    "${score[@]}" --sampled 3 --batch 64 --agreement
 expect 3 'too few for 1 minibatch of 121; give --batch 120 or less' "${score[@]}" --batch 121
 expect 0 ' us' "$kas" score --net resnet20 --input 3x8x8 --scores latency,params --machine h100 # a unit
 ! grep -q 'e+05' out || fail "parameters are no whole number"
@@ -71,7 +72,7 @@ END
     "$kas" dataset import idx "$dir/$kind" -o "$dir/$kind.h5" --quiet
 done
 expect 3 'of the training set is constant' "$kas" score --net resnet20 --dataset "$dir/constant.h5" kernels/conv.json
-expect 3 'all 8 images of the minibatch are of class 0' "$kas" score --net resnet20 --dataset "$dir/class.h5" --batch 8 --agreement kernels/conv.json kernels/depthwise.json
+expect 3 'all 8 images of the minibatch are of class 0' "$kas" score --net resnet20 --dataset "$dir/class.h5" --batch 8 --agreement kernels/conv.json kernels/depthwise.json kernels/group_conv.json
 
 # A kernel that overflows has no score that looks at the network, and no rank; the other one has.
 /usr/bin/python3 - "$dir/over.json" <<'END'
@@ -98,5 +99,6 @@ for width in 4 16; do
     grep -o '"zen": *[0-9.-]*' "$dir/out" >"$dir/zen$width"
 done
 ! cmp -s "$dir/zen4" "$dir/zen16" || fail "zen is the same with other layers behind a gate"
+expect 0 '2 of the kernels could be scored, too few' "${score[@]}" --agreement --scores params kernels/conv.json kernels/nas_pte_2.json kernels/depthwise.json
 expect 2 'no network is given' "$kas" score --dataset "$dir/s.h5"
 echo "ok: scores of files and samples, and bad inputs"

@@ -59,8 +59,6 @@ static kas_status prepare(kas_legality *l, const kas_search_options *options,
                           const kas_problem *problem, int batch)
 {
     KAS_TRY(kas_legality_parse(options->legality, &l->score, &l->tolerance));
-    KAS_TRY(kas_minibatches_draw(problem->dataset, batch, KAS_SCORE_MINIBATCHES, options->seed,
-                                 l->minibatch));
     l->setup = (kas_score_setup){.net = problem->net,
                                  .target = problem->target,
                                  .targets = problem->targets,
@@ -69,6 +67,8 @@ static kas_status prepare(kas_legality *l, const kas_search_options *options,
                                  .minibatch = l->minibatch,
                                  .trained = kas_problem_init(problem)};
     l->setup.asked[l->score] = true;
+    KAS_TRY(kas_minibatches_draw(problem->dataset, batch, kas_scores_minibatches(l->setup.asked),
+                                 options->seed, l->minibatch));
     KAS_TRY(kas_legality_score(l, NULL, &l->memory, &l->original));
     return isfinite(l->original)
                ? KAS_OK

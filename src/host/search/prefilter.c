@@ -51,8 +51,9 @@ static kas_status prepare(kas_prefilter *p, const kas_search_options *options,
     for (int i = 0; i < p->parts; i++)
         p->setup.asked[p->part[i]] = true;
     KAS_TRY(kas_score_check(&p->setup));
-    return kas_minibatches_draw(problem->dataset, KAS_PREFILTER_BATCH, KAS_SCORE_MINIBATCHES,
-                                options->seed, p->minibatch);
+    return kas_minibatches_draw(problem->dataset, KAS_PREFILTER_BATCH,
+                                kas_scores_minibatches(p->setup.asked), options->seed,
+                                p->minibatch);
 }
 
 kas_status kas_prefilter_open(const kas_search_options *options, const kas_problem *problem,

@@ -37,6 +37,7 @@ enum {
     KEY_MACHINE
 };
 enum { MOST_DRAWS = 1000, MOST_SAMPLED = 1000000 };
+enum { LEAST_RANKED = 3 }; /* kernels whose ranks have a correlation */
 
 static const struct argp_option option_list[] = {
     {"dataset", 'd', "F.h5", 0, "Data set: its training images, and their shape", 0},
@@ -85,8 +86,8 @@ static void check_options(score_options *o, struct argp_state *state)
         kas_cli_refuse(state, "machine", "needs --scores latency or --keep-slower");
     if (!o->sampled)
         kas_cli_refuse(state, "space", "needs --sampled");
-    if (o->paths + o->sampled < 2)
-        kas_cli_refuse(state, "agreement", "compares the ranks of kernels; give two or more");
+    if (o->paths + o->sampled < LEAST_RANKED)
+        kas_cli_refuse(state, "agreement", "compares the ranks of kernels; give three or more");
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -245,6 +246,9 @@ static void drop_left_out(session *s)
             s->subject[kept++] = s->subject[i];
     }
     s->subjects = kept;
+    if (s->o->agreement && kept - 1 < LEAST_RANKED)
+        kas_warn("--agreement: %d of the kernels could be scored, too few to compare ranks",
+                 kept - 1);
 }
 
 /* Ranks compare the kernels, not the unmodified network. */
@@ -497,13 +501,11 @@ static kas_status open_network(session *s)
 /* Draws as many minibatches as the scores look at. */
 static kas_status open_minibatches(session *s)
 {
-    unsigned needs = 0;
-    for (int i = 0; i < KAS_SCORES; i++)
-        needs |= s->o->asked[i] ? kas_score_get(i)->needs : 0;
-    if (!(needs & KAS_SCORE_DATA) || !s->dataset)
+    const int count = kas_scores_minibatches(s->o->asked);
+    if (!count || !s->dataset)
         return KAS_OK;
     s->setup.minibatch = s->minibatch;
-    return draw_minibatches(s, needs & KAS_SCORE_OTHER_DATA || s->o->agreement ? 2 : 1);
+    return draw_minibatches(s, s->o->agreement ? 2 : count);
 }
 
 /* Reads the weights that are imitated. */

@@ -5,7 +5,7 @@
  * DenseNet), or else what lies between such uses and convolves: a stem with the norm, activation and
  * pool behind it. It ends where everything that follows reads its last layer only. In a network
  * without such uses, as from_pytorch.py writes it, every layer after which that is so ends a block,
- * unless a norm, activation or pool follows and is such a layer too. For NAS-Bench-201 these are the
+ * unless a norm, activation or pool follows and is such a layer too. Nothing behind the global pool is a block. For NAS-Bench-201 these are the
  * published blocks: the stem, the cells and the two reductions, before the last batch norm.
  *
  * expressivity: s_l is the entropy of the eigenvalues, divided by their sum, of the covariance
@@ -56,15 +56,16 @@ static bool goes_on(const kas_net *net, int i)
     return !transforms(next) && kas_net_is_cut(net, i + 1);
 }
 
-/* Lists the last layers of blocks; returns their number. */
+/* Lists the last layers of blocks in front of the global pool; returns their number. */
 static int find_blocks(const kas_net *net, int *end)
 {
+    const int last = kas_score_last_image_layer(net);
     bool any = false; /* in the block so far, a layer that transforms */
     int count = 0;
-    for (int i = 1; i + 1 < net->layers; i++) {
+    for (int i = 1; i <= last && i + 1 < net->layers; i++) {
         const kas_layer *l = &net->layer[i];
         any |= transforms(l);
-        if (l->h * l->w > 1 && (any || l->block) && !goes_on(net, i) && kas_net_is_cut(net, i)) {
+        if ((any || l->block) && !goes_on(net, i) && kas_net_is_cut(net, i)) {
             end[count++] = i;
             any = false;
         }
@@ -285,11 +286,11 @@ static kas_status over_blocks(kas_scoring *s, kas_interpreter *p, const int *end
 {
     double before = 0;
     s->progressivity = INFINITY;
-    for (int k = 0; k < blocks; k++) {
+    for (int k = 0; k < blocks; k++) { /* a growth that is NaN stays the least one */
         double now;
         KAS_TRY(entropy(p, end[k], &now));
         s->expressivity += now;
-        if (k > 0 && !(now - before >= s->progressivity)) /* NaN comes through */
+        if (k > 0 && !isnan(s->progressivity) && !(now - before >= s->progressivity))
             s->progressivity = now - before;
         before = now;
     }

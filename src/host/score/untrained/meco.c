@@ -3,8 +3,9 @@
  * equation 5; HamsterMimi/MeCo, get_score). For one image of standard normal values, the sum over
  * layers of the smallest eigenvalue of the correlation matrix of their channels; correlations with
  * a constant channel count as 0. Layers are those whose output is an image of several pixels and
- * that compute something. A layer with more channels than pixels adds nothing: its matrix is
- * singular. */
+ * that compute something. A layer with as many channels as pixels, or more, adds nothing: its matrix
+ * is singular. The published code (correlation/NAS_Bench_201.py) takes one image of CIFAR, and hooks
+ * all modules, so that a module with others inside adds the value of its last one once more. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -28,14 +29,18 @@ static kas_status smallest(const kas_interpreter *p, int i, double *out)
 static kas_status sum_of_layers(const kas_interpreter *p, double *value)
 {
     const kas_net *net = p->options.net;
+    bool any = false;
     for (int i = 1; i < net->layers; i++) {
         const kas_layer *l = &net->layer[i];
         double least;
-        if (l->h * l->w < 2 || l->op == KAS_LAYER_DROPOUT || l->op == KAS_LAYER_CONCAT)
+        if (l->c >= l->h * l->w || l->op == KAS_LAYER_DROPOUT || l->op == KAS_LAYER_CONCAT)
             continue;
         KAS_TRY(smallest(p, i, &least));
         *value += least;
+        any = true;
     }
+    if (!any)
+        return kas_fail(KAS_UNSUPPORTED, "no layer has more pixels than channels");
     return KAS_OK;
 }
 

@@ -62,6 +62,8 @@ kas_status kas_minibatches_draw(const kas_dataset *d, int images, int count, uin
     uint16_t *labels = NULL;
     for (int m = 0; m < KAS_SCORE_MINIBATCHES; m++)
         out[m] = (kas_minibatch){0};
+    if (count == 0)
+        return KAS_OK;
     if (d->train.count < wanted)
         return kas_fail(KAS_BAD_INPUT,
                         "%s: train/images: %u images are too few for %d minibatch%s of %d; give a "

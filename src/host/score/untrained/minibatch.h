@@ -15,7 +15,7 @@ typedef struct kas_minibatch {
     uint16_t *label; /* [images] */
 } kas_minibatch;
 
-/* Draws the first `count` minibatches, of different images each; the others are left empty.
+/* Draws the first `count` minibatches (0: none), of different images each; the others are left empty.
  * KAS_BAD_INPUT when the data set has too few images, an image is constant, or a minibatch has
  * images of one class only: scores would say nothing. The caller frees each, also after a
  * failure. */

@@ -90,6 +90,14 @@ kas_status kas_scores_parse(const char *list, bool asked[KAS_SCORES])
     return KAS_OK;
 }
 
+int kas_scores_minibatches(const bool asked[KAS_SCORES])
+{
+    unsigned needs = 0;
+    for (int i = 0; i < KAS_SCORES; i++)
+        needs |= asked[i] ? table[i].needs : 0;
+    return needs & KAS_SCORE_OTHER_DATA ? 2 : needs & KAS_SCORE_DATA ? 1 : 0;
+}
+
 kas_status kas_score_check(const kas_score_setup *setup)
 {
     for (int i = 0; i < KAS_SCORES; i++) {
@@ -235,6 +243,13 @@ static kas_status compute(kas_scoring *s, int id, kas_scored *out)
     return status;
 }
 
+/* Returns the score that is computed as number `n`. jacob_cov is the first: its gradients take the
+ * place of those of the loss, which the scores behind it share. */
+static int in_turn(int n)
+{
+    return n == 0 ? KAS_SCORE_JACOB_COV : n <= KAS_SCORE_JACOB_COV ? n - 1 : n;
+}
+
 /* Computes those of the asked scores that depend on the weights, or not. */
 static kas_status compute_some(const kas_score_setup *setup, const kas_replacement *replacement,
                                int minibatch_, uint64_t seed, bool fixed, kas_score_memory *memory,
@@ -249,9 +264,11 @@ static kas_status compute_some(const kas_score_setup *setup, const kas_replaceme
     kas_status status = KAS_OK;
     for (int i = 0; i < KAS_SCORES; i++)
         s.needs |= setup->asked[i] ? table[i].needs : 0;
-    for (int i = 0; i < KAS_SCORES && status == KAS_OK; i++)
+    for (int n = 0; n < KAS_SCORES && status == KAS_OK; n++) {
+        const int i = in_turn(n);
         if (setup->asked[i] && table[i].compute && fixed == !!(table[i].needs & KAS_SCORE_FIXED))
             status = compute(&s, i, out);
+    }
     kas_interpret_free(s.data);
     if (s.layer[0])
         memcpy(out->layer, s.layer, sizeof out->layer);

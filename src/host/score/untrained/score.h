@@ -78,6 +78,9 @@ int kas_score_parts(int id, int part[KAS_SCORE_PARTS]);
  * that there are. A score of ranks asks for those that it ranks. */
 kas_status kas_scores_parse(const char *list, bool asked[KAS_SCORES]);
 
+/* Returns how many minibatches the scores look at. */
+int kas_scores_minibatches(const bool asked[KAS_SCORES]);
+
 /* What is the same for all kernels. */
 typedef struct kas_score_setup {
     const kas_net *net;

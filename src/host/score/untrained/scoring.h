@@ -35,6 +35,10 @@ kas_status kas_scoring_forward(kas_scoring *s, bool other, bool *finite);
 kas_status kas_scoring_gradient(kas_scoring *s, bool other, kas_score_gradient gradient,
                                 bool *finite);
 
+/* The last layer in front of the global pool, or of the first linear layer; the last layer of a
+ * network that has neither. */
+int kas_score_last_image_layer(const kas_net *net);
+
 /* The functions of the table. */
 kas_status kas_score_fisher(kas_scoring *s, double *value);
 kas_status kas_score_fisher_all(kas_scoring *s, double *value);

@@ -16,7 +16,7 @@
 
 #include "host/score/untrained/scoring.h"
 
-static int last_image_layer(const kas_net *net)
+int kas_score_last_image_layer(const kas_net *net)
 {
     for (int i = 1; i < net->layers; i++) {
         const kas_layer_op op = net->layer[i].op;
@@ -54,7 +54,7 @@ static double difference(const kas_interpreter *p, int layer, const float *befor
 
 static kas_status run(kas_scoring *s, kas_interpreter *p, double *value)
 {
-    const int layer = last_image_layer(s->setup->net);
+    const int layer = kas_score_last_image_layer(s->setup->net);
     const size_t size = kas_interpret_elements(p, layer), pixels = kas_interpret_elements(p, 0);
     float *x = NULL, *e = NULL, *before = malloc(sizeof *before * size);
     kas_status status = before ? KAS_OK : kas_fail(KAS_NO_MEMORY, "no memory for %zu values", size);
