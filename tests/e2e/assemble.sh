@@ -46,6 +46,9 @@ grep '"event": "layer"' "$dir/out" | diff - <(grep '"event": "layer"' "$dir/firs
 # A budget rules out faster kernels and not the latency: what another kernel makes possible is found beside them.
 expect 0 '"event": "assembled"' "${assemble[@]}" kernels/group_conv.json kernels/bottleneck.json --latency 0.9 --params 0.2 --loss fisher -o "$dir/f" --dry-run --json
 less "$(value assembled params)" 0.2 || fail "$(value assembled params) of the parameters"
+# Latencies can be measured: those of the network, with the kernel, and as it is assembled.
+expect 0 'measured latency of the unmodified' "$kas" assemble "${common[@]}" kernels/depthwise.json --loss fisher --latency 1 --measure -o "$dir/t" --dry-run
+[ "$(grep -vc 'Fisher potential' "$dir/t/measured.jsonl")" = 3 ] || fail "not 3 latencies: $(cat "$dir/t/measured.jsonl")"
 # Fisher losses need no trained network; BlockSwap obeys its budget; FBNet goes on after a kill.
 expect 0 '"event": "assembled"' "${assemble[@]}" "${kernels[@]}" --latency 0.8 --loss fisher -o "$dir/f" --dry-run --json
 expect 0 '"event": "assembled"' "${assemble[@]}" "${kernels[@]}" --strategy blockswap --params 0.5 --samples 10 -o "$dir/b" --json

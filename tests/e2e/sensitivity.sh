@@ -43,6 +43,8 @@ print(f"latency of a layer: error {error:.1e} of the network's")
 assert error <= 1e-9
 END
 
+# One minibatch is all that the potential looks at.
+expect 0 'sensitive layers' "${sensitivity[@]}" kernels/group_conv.json --batch 70
 expect 2 'kernel files are needed' "${sensitivity[@]}"
 expect 2 '--keep-slower' "${sensitivity[@]}" kernels/conv.json --keep-slower
 expect 3 'nowhere.json' "${sensitivity[@]}" "$dir/nowhere.json"

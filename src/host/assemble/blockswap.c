@@ -46,65 +46,117 @@ static bool draw(const kas_blockswap_options *o, kas_rng *rng, uint32_t *order, 
     return true;
 }
 
-/* Scores a draw within the limit, unless its sizes are above the budget or it came before. */
-static kas_status consider(const kas_blockswap_options *o, const int *chosen, kas_name_set *seen,
-                           kas_blockswap_result *out)
+/* Networks that wait to be scored together. */
+enum { BATCH = 64 };
+typedef struct batch {
+    kas_replacement replacement[BATCH];
+    int *chosen; /* [BATCH][targets] */
+    int count;
+} batch;
+
+static int *chosen_of(const kas_blockswap_options *o, const batch *b, int i)
 {
-    kas_replacement r;
+    return &b->chosen[(size_t)i * (size_t)o->choices->targets];
+}
+
+static kas_status is_fresh(const kas_replacement *r, kas_name_set *seen, bool *fresh)
+{
     kas_assignment a;
     char name[KAS_NAME_SIZE];
-    double potential;
+    KAS_TRY(kas_assignment_make(r, &a));
+    const kas_status status = kas_assignment_name(&a, name);
+    kas_assignment_free(&a);
+    return status == KAS_OK ? kas_name_set_add(seen, name, fresh) : status;
+}
+
+/* Takes a draw within the limit, which stands behind the batch, unless its sizes are above the
+ * budget or it came before. */
+static kas_status consider(const kas_blockswap_options *o, kas_name_set *seen, batch *b)
+{
+    kas_replacement *r = &b->replacement[b->count];
     bool fresh = false;
-    kas_status status = kas_choices_replacement(o->choices, chosen, &r);
+    kas_status status = kas_choices_replacement(o->choices, chosen_of(o, b, b->count), r);
     if (status == KAS_OVER_BUDGET || status == KAS_ILLEGAL)
         return KAS_OK;
     KAS_TRY(status);
-    KAS_TRY_GOTO(kas_assignment_make(&r, &a), out);
-    status = kas_assignment_name(&a, name);
-    kas_assignment_free(&a);
-    if (status == KAS_OK)
-        status = kas_name_set_add(seen, name, &fresh);
-    if (status != KAS_OK || !fresh)
-        goto out;
-    KAS_TRY_GOTO(o->potential(o->context, &r, &potential), out);
-    out->scored++;
-    if (isfinite(potential) && !(potential <= out->potential)) {
-        out->potential = potential;
-        memcpy(out->chosen, chosen, sizeof *chosen * (size_t)o->choices->targets);
-    }
-out:
-    kas_replacement_free(&r);
+    status = is_fresh(r, seen, &fresh);
+    if (status == KAS_OK && fresh)
+        b->count++;
+    else
+        kas_replacement_free(r);
     return status;
+}
+
+/* Scores a batch, and empties it. Of equal networks the first one drawn is the best. */
+static kas_status judge(const kas_blockswap_options *o, batch *b, kas_blockswap_result *out)
+{
+    double potential[BATCH];
+    const size_t size = sizeof *out->chosen * (size_t)o->choices->targets;
+    const kas_status status = o->potentials(o->context, b->count, b->replacement, potential);
+    for (int i = 0; i < b->count; i++) {
+        if (status == KAS_OK && isfinite(potential[i]) && !(potential[i] <= out->potential)) {
+            out->potential = potential[i];
+            memcpy(out->chosen, chosen_of(o, b, i), size);
+        }
+        kas_replacement_free(&b->replacement[i]);
+    }
+    b->count = 0;
+    return status;
+}
+
+/* Draws until the batch is full, or there are enough networks, or few are left. */
+static kas_status fill(const kas_blockswap_options *o, kas_rng *rng, uint32_t *order,
+                       kas_name_set *seen, batch *b, kas_blockswap_result *out)
+{
+    while (b->count < BATCH && out->scored < o->draws &&
+           out->drawn < out->last + KAS_BLOCKSWAP_TRIES) {
+        const int before = b->count;
+        out->drawn++;
+        if (draw(o, rng, order, chosen_of(o, b, before)))
+            KAS_TRY(consider(o, seen, b));
+        if (b->count > before) {
+            out->scored++;
+            out->last = out->drawn;
+        }
+    }
+    return KAS_OK;
+}
+
+static kas_status fail_none(uint64_t drawn)
+{
+    return kas_fail(KAS_NOTHING_VALID,
+                    "none of %llu networks drawn is within the budget and has a finite Fisher "
+                    "potential; allow more with --params or --latency, or give smaller kernels",
+                    (unsigned long long)drawn);
 }
 
 kas_status kas_blockswap(const kas_blockswap_options *o, kas_blockswap_result *out)
 {
-    uint64_t last = 0; /* draws up to the last one that was scored */
-    int *chosen = malloc(sizeof *chosen * ((size_t)o->choices->targets + 1));
-    uint32_t *order = malloc(sizeof *order * ((size_t)o->choices->targets + 1));
+    const size_t targets = (size_t)o->choices->targets + 1;
+    uint32_t *order = malloc(sizeof *order * targets);
+    batch *b = calloc(1, sizeof *b);
     kas_rng rng = kas_rng_make(o->seed, KAS_PURPOSE_BLOCK, 0);
     kas_name_set seen = {0};
     kas_status status = KAS_OK;
     *out = (kas_blockswap_result){.potential = NAN};
-    out->chosen = calloc((size_t)o->choices->targets + 1, sizeof *out->chosen);
-    if (!chosen || !order || !out->chosen)
-        status = kas_fail(KAS_NO_MEMORY, "no memory for %d layers", o->choices->targets);
-    while (status == KAS_OK && out->drawn < last + KAS_BLOCKSWAP_TRIES && out->scored < o->draws) {
-        const int before = out->scored;
-        out->drawn++;
-        if (draw(o, &rng, order, chosen))
-            status = consider(o, chosen, &seen, out);
-        if (out->scored > before)
-            last = out->drawn;
-    }
-    if (status == KAS_OK && isnan(out->potential))
-        status = kas_fail(KAS_NOTHING_VALID,
-                          "none of %llu networks drawn is within the budget and has a finite "
-                          "Fisher potential; allow more with --params or --latency, or give "
-                          "smaller kernels",
-                          (unsigned long long)out->drawn);
+    out->chosen = calloc(targets, sizeof *out->chosen);
+    if (b)
+        b->chosen = malloc(sizeof *b->chosen * targets * BATCH);
+    if (!order || !out->chosen || !b || !b->chosen)
+        KAS_TRY_GOTO(kas_fail(KAS_NO_MEMORY, "no memory for %zu layers", targets), out);
+    do {
+        KAS_TRY_GOTO(fill(o, &rng, order, &seen, b, out), out);
+        if (b->count)
+            KAS_TRY_GOTO(judge(o, b, out), out);
+    } while (out->scored < o->draws && out->drawn < out->last + KAS_BLOCKSWAP_TRIES);
+    if (isnan(out->potential))
+        status = fail_none(out->drawn);
+out:
+    for (int i = 0; b && i < b->count; i++)
+        kas_replacement_free(&b->replacement[i]);
     kas_name_set_free(&seen);
-    free(chosen);
+    free(b ? b->chosen : NULL);
+    free(b);
     free(order);
     if (status != KAS_OK) {
         free(out->chosen);

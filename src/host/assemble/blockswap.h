@@ -19,8 +19,9 @@ typedef struct kas_blockswap_options {
     double limit;             /* of the sum of costs; INFINITY = none */
     int draws;                /* networks within the budget whose potential is computed */
     uint64_t seed;
-    /* Gets the Fisher potential of a network; NaN where it is not finite. */
-    kas_status (*potential)(void *context, const kas_replacement *replacement, double *value);
+    /* Gets the Fisher potentials of `count` networks; NaN where there is none. */
+    kas_status (*potentials)(void *context, int count, const kas_replacement *replacement,
+                             double *value);
     void *context;
 } kas_blockswap_options;
 
@@ -28,6 +29,7 @@ typedef struct kas_blockswap_result {
     int *chosen;      /* [targets]; owned */
     double potential; /* of it */
     uint64_t drawn;   /* all, also those above the budget */
+    uint64_t last;    /* draws up to the last one that was scored */
     int scored; /* different networks within the budget; fewer than `draws` if there are no more */
 } kas_blockswap_result;
 

@@ -180,14 +180,16 @@ typedef struct judged {
 } judged;
 
 /* Fewer parameters are better, so that the best of the draws is known. */
-static kas_status fewest(void *context, const kas_replacement *r, double *value)
+static kas_status fewest(void *context, int count, const kas_replacement *r, double *value)
 {
     judged *j = context;
-    *value = INFINITY;
-    if (j->calls++ == 0)
-        return KAS_OK; /* the first one is not finite */
-    j->least_params = fmin(j->least_params, r->solution.params);
-    *value = -r->solution.params;
+    for (int i = 0; i < count; i++) {
+        value[i] = INFINITY;
+        if (j->calls++ == 0)
+            continue; /* the first one is not finite */
+        j->least_params = fmin(j->least_params, r[i].solution.params);
+        value[i] = -r[i].solution.params;
+    }
     return KAS_OK;
 }
 
@@ -202,14 +204,15 @@ static void blockswap_takes_the_best_within_the_budget(void **state)
     const kas_blockswap_options o = {.choices = &limited,
                                      .option = option,
                                      .limit = 0,
-                                     .draws = 20,
-                                     .potential = fewest,
+                                     .draws = 100, /* more than are scored at once */
+                                     .potentials = fewest,
                                      .context = &j};
     kas_blockswap_result a, b;
     kas_replacement r;
     OK(kas_blockswap(&o, &a));
-    assert_int_equal(a.scored, 20);
-    assert_true(a.drawn > 20);
+    assert_int_equal(a.scored, 100);
+    assert_int_equal(j.calls, 100);
+    assert_true(a.drawn > 100);
     OK(kas_choices_replacement(&limited, a.chosen, &r));
     assert_true(r.solution.params <= 0.45 * r.solution.conv_params);
     assert_true(a.potential == -r.solution.params && a.potential == -j.least_params);

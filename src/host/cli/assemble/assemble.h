@@ -9,6 +9,7 @@
 #include "host/cli/net_options.h"
 #include "host/cli/recipe_options.h"
 #include "host/device/device.h"
+#include "host/predict/turns.h"
 #include "host/score/untrained/score.h"
 
 typedef enum kas_assemble_strategy {
@@ -44,16 +45,20 @@ typedef struct kas_assemble {
     int *chosen;            /* [targets] */
     double reported;        /* when progress was last shown, seconds */
     kas_minibatch minibatch[KAS_SCORE_MINIBATCHES];
-    kas_score_memory memory;
+    /* Made when they are first needed: one of each, so that all is compared with the same
+     * unmodified network, at its fastest. */
+    kas_turns *turns;
+    kas_predictor *predictor;
 } kas_assemble;
 
 /* tables.c: fills the costs of `option`, and its losses. What a table takes long to measure is kept
  * in DIR/measured.jsonl. */
 kas_status kas_assemble_costs(kas_assemble *a);
 kas_status kas_assemble_losses(kas_assemble *a);
-/* Gets the Fisher potential of a replacement (NULL: the unmodified network). `context` is the
- * kas_assemble. */
-kas_status kas_assemble_potential(void *context, const kas_replacement *replacement, double *value);
+/* Gets the Fisher potentials of `count` replacements, or with NULL and 1 of the unmodified network;
+ * NaN where there is none. `context` is the kas_assemble. */
+kas_status kas_assemble_potentials(void *context, int count, const kas_replacement *replacement,
+                                   double *value);
 /* Writes which kernel each layer of a replacement has, with its free sizes: the key of what was
  * measured of it. NULL is the unmodified network. */
 kas_status kas_assemble_describe(const kas_replacement *replacement, kas_buf *out);

@@ -1,13 +1,14 @@
 /* Latency and loss of every kernel at every target. */
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "host/assemble/layer_seconds.h"
+#include "host/assemble/potential.h"
 #include "host/cli/assemble/assemble.h"
 #include "host/cli/interrupt.h"
 #include "host/core/log.h"
-#include "host/predict/turns.h"
 #include "host/study/options.h"
 
 enum { TURNS = 5, MOST_SECONDS = 2 };
@@ -46,17 +47,19 @@ static kas_status key_of(const kas_assemble *a, const char *kind, const kas_repl
 
 /* Measures a network in turns with the unmodified one; seconds [targets + 1] are those of its
  * layers. */
-static kas_status measure(kas_assemble *a, kas_turns *turns, const kas_replacement *replacement,
-                          double *seconds)
+static kas_status measure(kas_assemble *a, const kas_replacement *replacement, double *seconds)
 {
     const kas_model_options model = {.batch = KAS_LATENCY_BATCH};
     kas_programs programs;
     kas_turns_result result = {0};
+    if (!a->turns)
+        KAS_TRY(kas_turns_create(a->device, a->choices.net, KAS_LATENCY_BATCH, KAS_PRECISION_FP32,
+                                 NULL, &a->turns));
     if (replacement)
         KAS_TRY(kas_model_build_programs(&model, replacement, kas_device_get_info(a->device)->arch,
                                          &programs));
     const kas_status status =
-        kas_turns_measure(turns, replacement ? &programs : NULL, TURNS, MOST_SECONDS, &result);
+        kas_turns_measure(a->turns, replacement ? &programs : NULL, TURNS, MOST_SECONDS, &result);
     if (status == KAS_OK) {
         kas_layer_seconds(&result.planned, a->choices.target, a->choices.targets, seconds);
         if (result.disturbed)
@@ -74,7 +77,6 @@ static kas_status measure_kept(kas_assemble *a, const char *what, const kas_repl
     const int count = a->choices.targets + 1;
     const char *device = kas_device_get_info(a->device)->name;
     char key[KAS_MEASURED_KEY], kind[256];
-    kas_turns *turns;
     snprintf(kind, sizeof kind, "latency %d %.200s", a->common.threads, device);
     KAS_TRY(key_of(a, kind, r, key));
     const double *known = kas_measured_find(a->measured, key, count);
@@ -84,11 +86,8 @@ static kas_status measure_kept(kas_assemble *a, const char *what, const kas_repl
     }
     if (kas_interrupted())
         return kas_interrupt_status();
-    KAS_TRY(kas_turns_create(a->device, a->choices.net, KAS_LATENCY_BATCH, KAS_PRECISION_FP32, NULL,
-                             &turns));
-    kas_status status = measure(a, turns, r, seconds);
-    kas_turns_free(turns);
-    return status == KAS_OK ? kas_measured_add(a->measured, key, what, seconds, count) : status;
+    KAS_TRY(measure(a, r, seconds));
+    return kas_measured_add(a->measured, key, what, seconds, count);
 }
 
 static kas_status layer_seconds(kas_assemble *a, int kernel, double *seconds)
@@ -135,28 +134,27 @@ kas_status kas_assemble_costs(kas_assemble *a)
     return status;
 }
 
+static kas_status predict(kas_assemble *a, const kas_replacement *replacement, double *seconds)
+{
+    if (!a->predictor)
+        KAS_TRY(kas_predictor_create(&a->machine, a->choices.net, KAS_LATENCY_BATCH,
+                                     KAS_PRECISION_FP32, &a->predictor));
+    return kas_predict_candidate(a->predictor, replacement, seconds);
+}
+
 kas_status kas_assemble_seconds(kas_assemble *a, const kas_replacement *replacement,
                                 double *seconds)
 {
     const int count = a->choices.targets + 1;
+    if (!a->measure)
+        return predict(a, replacement, seconds);
     double *of = calloc((size_t)count, sizeof *of);
-    kas_predictor *predictor;
-    kas_status status;
     if (!of)
         return kas_fail(KAS_NO_MEMORY, "no memory for the times of %d layers", count);
-    if (a->measure) {
-        status = measure_kept(a, "assembled", replacement, of);
-        *seconds = 0;
-        for (int t = 0; t < count; t++)
-            *seconds += of[t];
-    } else {
-        status = kas_predictor_create(&a->machine, a->choices.net, KAS_LATENCY_BATCH,
-                                      KAS_PRECISION_FP32, &predictor);
-        if (status == KAS_OK) {
-            status = kas_predict_candidate(predictor, replacement, seconds);
-            kas_predictor_free(predictor);
-        }
-    }
+    const kas_status status = measure_kept(a, "assembled", replacement, of);
+    *seconds = 0;
+    for (int t = 0; t < count; t++)
+        *seconds += of[t];
     free(of);
     return status;
 }
@@ -188,51 +186,80 @@ static kas_status imitation_losses(kas_assemble *a, int kernel, double *loss)
                             : status;
 }
 
-kas_status kas_assemble_potential(void *context, const kas_replacement *replacement, double *value)
+/* Networks whose potentials are computed, on all threads. */
+typedef struct potentials {
+    kas_assemble *a;
+    const kas_replacement *replacement; /* [count]; NULL: the unmodified network */
+    double *value;                      /* [count] */
+    pthread_mutex_t lock;               /* of the file of what was measured */
+} potentials;
+
+static bool take_known(potentials *p, const char *key, double *value)
 {
-    kas_assemble *a = context;
-    const kas_score_setup setup = {.net = a->choices.net,
-                                   .target = a->choices.target,
-                                   .targets = a->choices.targets,
-                                   .asked = {[KAS_SCORE_FISHER] = true},
-                                   .batch = a->minibatch[0].images,
-                                   .seed = a->seed,
-                                   .minibatch = a->minibatch};
-    char key[KAS_MEASURED_KEY];
-    kas_scored scored;
-    KAS_TRY(key_of(a, "fisher", replacement, key));
-    const double *known = kas_measured_find(a->measured, key, 1);
-    if (known) {
+    pthread_mutex_lock(&p->lock);
+    const double *known = kas_measured_find(p->a->measured, key, 1);
+    if (known)
         *value = *known;
+    pthread_mutex_unlock(&p->lock);
+    return known;
+}
+
+static kas_status find_potential(void *context, kas_score_memory *memory, int item)
+{
+    potentials *p = context;
+    kas_assemble *a = p->a;
+    const kas_replacement *r = p->replacement ? &p->replacement[item] : NULL;
+    const kas_potential_setup setup = {&a->choices, a->minibatch, a->seed, 1};
+    char key[KAS_MEASURED_KEY];
+    KAS_TRY(key_of(a, "fisher", r, key));
+    if (take_known(p, key, &p->value[item]))
         return KAS_OK;
-    }
     if (kas_interrupted())
         return kas_interrupt_status();
-    KAS_TRY(kas_score_average(&setup, replacement, 0, a->seed, 1, &a->memory, &scored));
-    *value = scored.state[KAS_SCORE_FISHER] == KAS_SCORED ? scored.value[KAS_SCORE_FISHER] : NAN;
-    return kas_measured_add(a->measured, key, "Fisher potential", value, 1);
+    KAS_TRY(kas_potential(&setup, r, memory, &p->value[item]));
+    pthread_mutex_lock(&p->lock);
+    const kas_status status =
+        kas_measured_add(a->measured, key, "Fisher potential", &p->value[item], 1);
+    pthread_mutex_unlock(&p->lock);
+    return status;
+}
+
+kas_status kas_assemble_potentials(void *context, int count, const kas_replacement *replacement,
+                                   double *value)
+{
+    potentials p = {context, replacement, value, PTHREAD_MUTEX_INITIALIZER};
+    return kas_score_each(p.a->common.threads, count, find_potential, &p);
 }
 
 /* The share of the potential that is lost when one target alone has the kernel; 0 where it becomes
- * larger, as NAS-PTE rejects only what is below the original. */
+ * larger, as NAS-PTE rejects only what is below the original. What has no potential cannot be
+ * chosen. */
 static kas_status fisher_losses(kas_assemble *a, int kernel, double original, double *loss)
 {
     const kas_choices *c = &a->choices;
-    int *alone = malloc(sizeof *alone * ((size_t)c->targets + 1));
-    kas_status status =
-        alone ? KAS_OK : kas_fail(KAS_NO_MEMORY, "no memory for %d layers", c->targets);
-    for (int t = 0; t < c->targets && status == KAS_OK; t++) {
-        double potential;
+    const size_t targets = (size_t)c->targets;
+    int *alone = malloc(sizeof *alone * (targets * targets + 1)), count = 0;
+    kas_replacement *one = malloc(sizeof *one * (targets + 1));
+    double *potential = malloc(sizeof *potential * (targets + 1));
+    kas_status status = alone && one && potential
+                            ? KAS_OK
+                            : kas_fail(KAS_NO_MEMORY, "no memory for %zu layers", targets);
+    for (int t = 0; t < c->targets && status == KAS_OK; t++)
+        if (kas_choices_has(c, t, kernel + 1)) {
+            one[count] = kas_choices_alone(c, kernel, t, &alone[(size_t)count * targets]);
+            count++;
+        }
+    if (status == KAS_OK && count)
+        status = kas_assemble_potentials(a, count, one, potential);
+    for (int t = c->targets - 1; t >= 0 && status == KAS_OK; t--) {
         loss[t] = NAN;
         if (!kas_choices_has(c, t, kernel + 1))
             continue;
-        const kas_replacement one = kas_choices_alone(c, kernel, t, alone);
-        status = kas_assemble_potential(a, &one, &potential);
-        if (status == KAS_OK)
-            loss[t] = potential < original ? (original - potential) / original : 0 * potential;
-        else if (status == KAS_ILLEGAL || status == KAS_UNSUPPORTED)
-            status = KAS_OK; /* it cannot be chosen there */
+        const double lost = (original - potential[--count]) / original;
+        loss[t] = lost < 0 ? 0 : lost;
     }
+    free(potential);
+    free(one);
     free(alone);
     return status;
 }
@@ -245,7 +272,7 @@ kas_status kas_assemble_losses(kas_assemble *a)
     kas_status status =
         loss ? KAS_OK : kas_fail(KAS_NO_MEMORY, "no memory for %d layers", c->targets);
     if (status == KAS_OK && a->loss == KAS_ASSEMBLE_FISHER)
-        status = kas_assemble_potential(a, NULL, &original);
+        status = kas_assemble_potentials(a, 1, NULL, &original);
     if (status == KAS_OK && a->loss == KAS_ASSEMBLE_FISHER && !(original > 0))
         status = kas_fail(KAS_NOTHING_VALID,
                           "the Fisher potential of the unmodified network is %g: it tells nothing; "

@@ -334,7 +334,7 @@ static kas_status choose_blockswap(kas_assemble *a, kas_replacement *out, double
                                            .limit = limit_of(a),
                                            .draws = a->samples,
                                            .seed = a->seed,
-                                           .potential = kas_assemble_potential,
+                                           .potentials = kas_assemble_potentials,
                                            .context = a};
     kas_blockswap_result result;
     KAS_TRY(kas_blockswap(&options, &result));
@@ -365,16 +365,18 @@ static kas_status digest_recipe(const kas_recipe *recipe, char hex[65])
 static kas_status describe_setting(kas_assemble *a)
 {
     char code[KAS_CODE_VERSION_SIZE], name[KAS_NET_KEPT_NAME], init[65], scaling[KAS_SCALING_TEXT];
-    const char *text;
+    char targets[65];
+    const char *text, *filter = a->net.filter ? a->net.filter : "";
     KAS_TRY(kas_code_version(code));
     KAS_TRY(kas_net_keep(a->net.name, name, &text));
     KAS_TRY(a->init ? kas_file_digest(a->init, KAS_WEIGHTS_LIMIT, init)
                     : digest_recipe(&a->recipe, init));
+    kas_sha256_hex(filter, strlen(filter), targets);
     kas_dataset_scaling(a->data.dataset, scaling);
     snprintf(a->setting, sizeof a->setting,
-             "code %s net %s targets %.256s data %s scaling %s init %s seed %llu validation %.17g "
+             "code %s net %s targets %s data %s scaling %s init %s seed %llu validation %.17g "
              "batch %d",
-             code, name, a->net.filter ? a->net.filter : "", a->data.dataset->digest, scaling, init,
+             code, name, targets, a->data.dataset->digest, scaling, init,
              (unsigned long long)a->seed, a->validation, a->recipe.batch);
     return KAS_OK;
 }
@@ -391,8 +393,7 @@ static kas_status open_all(kas_assemble *a)
                              a->common.threads, &a->machine));
     KAS_TRY(describe_setting(a));
     if (a->strategy == KAS_ASSEMBLE_BLOCKSWAP || a->loss == KAS_ASSEMBLE_FISHER)
-        KAS_TRY(kas_minibatches_draw(a->data.dataset, FISHER_BATCH, KAS_SCORE_MINIBATCHES, a->seed,
-                                     a->minibatch));
+        KAS_TRY(kas_minibatches_draw(a->data.dataset, FISHER_BATCH, 1, a->seed, a->minibatch));
     KAS_TRY(kas_mkdirs(a->dir));
     if (snprintf(path, sizeof path, "%s/measured.jsonl", a->dir) >= (int)sizeof path)
         return kas_fail(KAS_BAD_INPUT, "%.100s...: path too long", a->dir);
@@ -438,11 +439,12 @@ out:
 
 static void close_all(kas_assemble *a)
 {
+    kas_turns_free(a->turns);
+    kas_predictor_free(a->predictor);
     kas_device_close(a->device);
     kas_measured_close(a->measured);
     for (int i = 0; i < KAS_SCORE_MINIBATCHES; i++)
         kas_minibatch_free(&a->minibatch[i]);
-    kas_score_memory_free(&a->memory);
     kas_choices_free(&a->choices);
     free(a->option);
     free(a->chosen);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/assemble/choices.h"
+#include "host/assemble/potential.h"
 #include "host/cli/net_options.h"
 #include "host/core/file/files.h"
 #include "host/core/file/target.h"
@@ -13,7 +13,6 @@
 #include "host/report/line.h"
 #include "host/report/plot/plot.h"
 #include "host/report/table.h"
-#include "host/score/untrained/score.h"
 #include "host/space/cost.h"
 #include "host/study/options.h"
 
@@ -168,55 +167,40 @@ static kas_status find_latencies(session *s, const kas_machine *machine, int ker
     return KAS_OK;
 }
 
-/* Scores one kernel at one target (kernel -1: the unmodified network). NaN: not finite, or the
- * kernel cannot be evaluated there. */
-static kas_status find_potential(const session *s, int kernel, int t, kas_score_memory *memory,
-                                 double *value)
+static kas_potential_setup potential_setup(const session *s)
 {
-    const kas_choices *c = &s->choices;
-    const kas_score_setup setup = {.net = c->net,
-                                   .target = c->target,
-                                   .targets = c->targets,
-                                   .asked = {[KAS_SCORE_FISHER] = true},
-                                   .batch = s->o->batch,
-                                   .seed = s->o->seed,
-                                   .minibatch = s->minibatch};
-    int *kernel_of = malloc(sizeof *kernel_of * (size_t)c->targets);
-    kas_replacement one;
-    kas_scored scored;
-    *value = NAN;
-    if (!kernel_of)
-        return kas_fail(KAS_NO_MEMORY, "no memory for %d layers", c->targets);
-    if (kernel >= 0)
-        one = kas_choices_alone(c, kernel, t, kernel_of);
-    const kas_status status = kas_score_average(&setup, kernel < 0 ? NULL : &one, 0, s->o->seed,
-                                                s->o->draws, memory, &scored);
-    free(kernel_of);
-    if (status == KAS_ILLEGAL || status == KAS_UNSUPPORTED)
-        return KAS_OK;
-    KAS_TRY(status);
-    *value = scored.value[KAS_SCORE_FISHER];
-    return KAS_OK;
+    return (kas_potential_setup){&s->choices, s->minibatch, s->o->seed, s->o->draws};
 }
 
+/* Scores one kernel at one target. */
 static kas_status find_one(void *context, kas_score_memory *memory, int item)
 {
     session *s = context;
-    const int kernel = item / s->choices.targets, t = item % s->choices.targets;
+    const kas_choices *c = &s->choices;
+    const kas_potential_setup setup = potential_setup(s);
+    const int kernel = item / c->targets, t = item % c->targets;
     double value = NAN;
-    if (kas_choices_has(&s->choices, t, kernel + 1))
-        KAS_TRY(find_potential(s, kernel, t, memory, &value));
+    kas_status status = KAS_OK;
+    if (kas_choices_has(c, t, kernel + 1)) {
+        int *kernel_of = malloc(sizeof *kernel_of * (size_t)c->targets);
+        if (!kernel_of)
+            return kas_fail(KAS_NO_MEMORY, "no memory for %d layers", c->targets);
+        const kas_replacement one = kas_choices_alone(c, kernel, t, kernel_of);
+        status = kas_potential(&setup, &one, memory, &value);
+        free(kernel_of);
+    }
     s->figure[item].potential = value / s->unmodified;
-    return KAS_OK;
+    return status;
 }
 
 static kas_status find_unmodified(session *s, const kas_machine *machine)
 {
+    const kas_potential_setup setup = potential_setup(s);
     kas_score_memory memory = {0};
     kas_status status =
         kas_choices_predict(&s->choices, machine, KAS_LATENCY_BATCH, KAS_CHOICES_PLAIN, s->plain);
     if (status == KAS_OK)
-        status = find_potential(s, -1, 0, &memory, &s->unmodified);
+        status = kas_potential(&setup, NULL, &memory, &s->unmodified);
     kas_score_memory_free(&memory);
     if (status == KAS_OK && !(s->unmodified > 0))
         status = kas_fail(KAS_NOTHING_VALID,
@@ -385,8 +369,7 @@ static kas_status run_session(session *s)
     if (s->o->picture)
         KAS_TRY(kas_file_check_writable(s->o->picture));
     KAS_TRY(kas_cli_training_open(s->o->dataset, false, &s->o->net, NULL, &s->data));
-    KAS_TRY(kas_minibatches_draw(s->data.dataset, s->o->batch, KAS_SCORE_MINIBATCHES, s->o->seed,
-                                 s->minibatch));
+    KAS_TRY(kas_minibatches_draw(s->data.dataset, s->o->batch, 1, s->o->seed, s->minibatch));
     KAS_TRY(kas_net_targets(s->data.net, s->o->net.filter, &s->data.targets, &c->targets));
     c->net = s->data.net;
     c->target = s->data.targets;
