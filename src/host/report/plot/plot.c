@@ -105,7 +105,7 @@ static void put_panel(const kas_plot *p, const kas_plot_panel *panel, double *he
     *height += c.height + 16;
 }
 
-kas_status kas_plot_svg(const kas_plot *p, kas_buf *out)
+static kas_status draw_picture(const kas_plot *p, kas_buf *out)
 {
     kas_buf panels = {0};
     double height = 0;
@@ -135,7 +135,7 @@ kas_status kas_plot_svg(const kas_plot *p, kas_buf *out)
 kas_status kas_plot_write(const kas_plot *p, const char *path)
 {
     kas_buf text = {0};
-    kas_status status = kas_plot_svg(p, &text);
+    kas_status status = draw_picture(p, &text);
     if (status == KAS_OK)
         status = kas_file_write_atomic(path, text.data, text.size);
     kas_buf_free(&text);

@@ -22,10 +22,8 @@ typedef struct kas_plot {
     const kas_plot_panel *panel;
 } kas_plot;
 
-/* Appends the picture. A panel without any number is left out; KAS_NOTHING_VALID when none has
- * one. */
-kas_status kas_plot_svg(const kas_plot *plot, kas_buf *out);
-/* Writes it into a file. */
+/* Writes the picture into a file. A panel without any number is left out; KAS_NOTHING_VALID when
+ * none has one. */
 kas_status kas_plot_write(const kas_plot *plot, const char *path);
 
 #endif
