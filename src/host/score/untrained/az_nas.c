@@ -5,8 +5,9 @@
  * DenseNet), or else what lies between such uses and convolves: a stem with the norm, activation and
  * pool behind it. It ends where everything that follows reads its last layer only. In a network
  * without such uses, as from_pytorch.py writes it, every layer after which that is so ends a block,
- * unless a norm, activation or pool follows and is such a layer too. Nothing behind the global pool is a block. For NAS-Bench-201 these are the
- * published blocks: the stem, the cells and the two reductions, before the last batch norm.
+ * unless a norm, activation or pool follows and is such a layer too. Nothing behind the global pool
+ * is a block. For NAS-Bench-201 these are the published blocks: the stem, the cells and the two
+ * reductions, before the last batch norm.
  *
  * expressivity: s_l is the entropy of the eigenvalues, divided by their sum, of the covariance
  *     matrix of a block's channels over all pixels of all images; the sum over blocks.
