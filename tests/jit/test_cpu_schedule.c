@@ -133,12 +133,12 @@ static void build_halves(kas_kernel *k)
     kas_build_fc(k, kas_build_broadcast(k, KAS_OP_MUL, first, second), false, "C");
 }
 
-/* The gradient of the windows reads, at five taps, gradients of a product's packed operands. */
+/* The gradient of the windows reads, at five taps, that of a product's packed operand. */
 static void build_pooled(kas_kernel *k)
 {
     const int x = kas_build_input(k);
     const int maximum = kas_build_pool(k, KAS_OP_POOL_MAX, x, KAS_AXIS_H, 5);
-    const int product = kas_build_bmm(k, maximum, maximum, KAS_TRANSPOSE_RHS, false);
+    const int product = kas_build_bmm(k, maximum, x, KAS_TRANSPOSE_RHS, false);
     const int other = kas_build_pool(k, KAS_OP_POOL_MAX, x, KAS_AXIS_H, 3);
     const int values = kas_build_conv_depthwise(k, other, KAS_AXIS_W, 7, 1);
     kas_build_bmm(k, product, values, KAS_TRANSPOSE_LHS, true);
@@ -214,7 +214,7 @@ static void test_text(void **state)
         {build_rows, "\n    KAS_TILE(pick0"}, /* in front of the rows */
         {build_weights, "KAS_TILED(pick0"},
         {build_product, "KAS_TILE_STORE(spill, "},
-        {build_pooled, "KAS_TILE(tile0, 80, 16)"}, /* 16 pixels at each of five taps */
+        {build_pooled, "KAS_TILE(tile1, 80, 16)"}, /* 16 pixels at each of five taps */
         {build_crossed, "0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33, 36, 39, 42, 45)"},
         {build_mixed, "3, 3, 3, 3, 7, 7, 7, 7)"}, /* the window ends with the weights */
         {build_maximum, "(p0 + ("}}; /* what lanes share of an address that changes inside */

@@ -85,6 +85,22 @@ static void test_libraries(void **state)
     }
 }
 
+/* Sums of a library's product over 840 pixels are beyond 65504, the largest float16, until 1 / sqrt(840)
+ * scales them. */
+static void test_product_of_large_numbers(void **state)
+{
+    (void)state;
+    kas_kernel k = {0};
+    int x = kas_build_elementwise(&k, KAS_OP_ABS, kas_build_input(&k));
+    for (int i = 0; i < 4; i++)
+        x = kas_build_broadcast(&k, KAS_OP_ADD, x, x);
+    x = kas_build_bmm(&k, x, x, KAS_TRANSPOSE_RHS, false);
+    kas_build_bmm(&k, x, kas_build_elementwise(&k, KAS_OP_TANH, 0), 0, false);
+    stored = KAS_F16;
+    agree_large("product of large numbers", &k);
+    done();
+}
+
 static kas_program *build(const kas_kernel *k, kas_dtype dtype, uint32_t c)
 {
     const kas_target target = make_target((setting){c, 1, 1, 8, 8, 3});
@@ -180,8 +196,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_windows),   cmocka_unit_test(test_statistics),
-        cmocka_unit_test(test_libraries), cmocka_unit_test(test_buffers),
-        cmocka_unit_test(test_accesses),
+        cmocka_unit_test(test_libraries), cmocka_unit_test(test_product_of_large_numbers),
+        cmocka_unit_test(test_buffers),   cmocka_unit_test(test_accesses),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,6 +1,7 @@
 /* bmm by a library: as 1x1 convolutions in groups, which devices compute as strided batches. LHS is
- * the pixels [m][batch...][k], RHS the weights [batch...][n][k], the result [m][batch...][n]; each
- * gradient is the convolution's. */
+ * the pixels [m][batch...][k], RHS times the product's scale the weights [batch...][n][k], the result
+ * [m][batch...][n]; each gradient is the convolution's. The scale stands in the weights, which are a
+ * copy in any case, because a sum without it may be more than 16 bits hold. */
 #include "jit/lower/lower_bmm.h"
 
 static kas_conv_desc conv_desc(const kas_lower *l, const kas_lowered_bmm *b)
@@ -111,7 +112,7 @@ static int pack_rhs(kas_lower *l, const kas_lowered_bmm *b)
     const kas_batch_index batch = batch_vars(l, b, w, 0);
     const kas_ix n = var_of(l, w, b->batches), k = var_of(l, w, b->batches + 1);
     kas_bmm_join(l, &b->rhs, &batch, k, n, idx);
-    const kas_ex e = kas_lower_read(l, b->rhs.node, idx);
+    const kas_ex e = kas_bmm_scaled(l, b, kas_lower_read(l, b->rhs.node, idx));
     l->ir->tensor[w].def = e;
     return w;
 }
@@ -126,7 +127,7 @@ void kas_bmm_library(kas_lower *l, const kas_lowered_bmm *b, int node)
     kas_lower_vars(l, b->value.node, idx);
     kas_bmm_split(l, &b->value, idx, &batch, &m, &n);
     pixel_index(b, &batch, m, n, at);
-    const kas_ex e = kas_bmm_scaled(l, b, kas_ex_read(l->ir, y, at));
+    const kas_ex e = kas_ex_read(l->ir, y, at);
     l->ir->tensor[l->tensor[b->value.node]].def = e;
 }
 
@@ -136,14 +137,14 @@ static int pack_gradient(kas_lower *l, const kas_lowered_bmm *b)
     const int dy = pixels(l, b, KAS_TENSOR_DEF, b->n);
     const kas_batch_index batch = batch_vars(l, b, dy, 3);
     kas_bmm_join(l, &b->value, &batch, var_of(l, dy, 2), var_of(l, dy, 3 + b->batches), idx);
-    const kas_ex e = kas_bmm_scaled(l, b, kas_lower_read_gradient(l, b->value.node, idx));
+    const kas_ex e = kas_lower_read_gradient(l, b->value.node, idx);
     l->ir->tensor[dy].def = e;
     l->ir->tensor[dy].operand = true;
     return dy;
 }
 
 /* Adds what the convolution gave for an operand to the gradient of its node; instances that share
- * the operand add up. */
+ * the operand add up. That of RHS is float32 and lacks the scale. */
 static void contribute(kas_lower *l, const kas_lowered_bmm *b, bool of_lhs, int gradient)
 {
     const kas_matrix *to = of_lhs ? &b->lhs : &b->rhs;
@@ -157,7 +158,9 @@ static void contribute(kas_lower *l, const kas_lowered_bmm *b, bool of_lhs, int 
         pixel_index(b, &batch, first, second, at);
     else
         weight_index(b, &batch, second, first, at);
-    const kas_ex e = kas_ex_read(l->ir, gradient, at);
+    kas_ex e = kas_ex_read(l->ir, gradient, at);
+    if (!of_lhs)
+        e = kas_bmm_scaled(l, b, e);
     kas_lower_contribute(l, to->node, kas_lower_sum_q(l, b->value.node, to->node, q, e));
 }
 
