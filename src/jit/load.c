@@ -192,7 +192,8 @@ static kas_status append_ending(const kas_loaded *loaded, const ending *e, kas_p
     return kas_plan_conv_epilogue(plan, kas_loaded_conv(loaded, e->operation), e->epilogue, &call);
 }
 
-/* Appends a pass. What adds up the pieces is launched once, behind the last of them. */
+/* Appends a pass. What all pieces share is launched once, before the first of them, and what adds them
+ * up behind the last. */
 static kas_status append_pass(const kas_loaded *loaded, bool backward, kas_plan *plan,
                               void *const *address, const ending *e)
 {
@@ -201,9 +202,11 @@ static kas_status append_pass(const kas_loaded *loaded, bool backward, kas_plan 
     KAS_TRY(check_alignment(loaded->program, address));
     for (int number = 0; number < pieces; number++)
         for (int i = 0; i < pass->count; i++) {
-            const bool once = pass->operation[i].times < pieces;
+            const kas_operation *op = &pass->operation[i];
+            const bool once = op->times < pieces;
             const piece at = {loaded->program, address, once ? 0 : number};
-            if ((once && number < pieces - 1) || (e->call && i == loaded->program->fold.scaling))
+            if ((once && number != (op->total ? pieces - 1 : 0)) ||
+                (e->call && i == loaded->program->fold.scaling))
                 continue;
             KAS_TRY(i == e->operation ? append_ending(loaded, e, plan, &at)
                                       : append(pass, i, plan, &at));

@@ -10,6 +10,7 @@
 #include "jit/lower/epilogue.h"
 #include "jit/lower/lower.h"
 #include "jit/maps.h"
+#include "jit/once.h"
 #include "jit/pieces.h"
 #include "jit/saved.h"
 #include "jit/schedule/dependence.h"
@@ -55,6 +56,7 @@ static kas_status add_buffer(builder *b, int tensor, int *number)
     kas_buffer *buffer = &p->buffer[p->buffers];
     *buffer = (kas_buffer){.role = t->role, .index = t->role_index, .dtype = t->dtype};
     buffer->bytes = size * (size_t)kas_ir_memory(&b->ir, tensor);
+    buffer->once = t->once;
     if (shares)
         kas_pieces_cut(p, buffer, size * (size_t)t->floats);
     *number = p->buffers++;
@@ -292,6 +294,8 @@ static kas_status add_launch_of(builder *b, int tensor, kas_ex value, kas_operat
     KAS_TRY(add_operation(b, backward, op));
     snprintf((*op)->function, sizeof(*op)->function, "%s_%c%d", p->prefix, backward ? 'b' : 'f',
              (backward ? p->backwards : p->forwards) - 1);
+    if (b->ir.tensor[tensor].once)
+        (*op)->times = 1;
     return write_kernel(b, tensor, value, *op);
 }
 
@@ -323,9 +327,8 @@ static kas_status add_launch(builder *b, int tensor)
     if (tensor == b->lower.y)
         KAS_TRY(begin_epilogues(b, value));
     KAS_TRY(add_launch_of(b, tensor, value, &op));
-    for (int k = 0; k < b->lower.kernel->nodes; k++)
-        if (b->lower.fc[k].scaled && b->lower.fc[k].filter == tensor)
-            b->scaling = b->program->forwards - 1;
+    if (tensor == b->lower.scaled)
+        b->scaling = b->program->forwards - 1;
     if (tensor == b->lower.y)
         b->program->written_by = b->program->forwards - 1;
     return KAS_OK;
@@ -341,7 +344,8 @@ static void replace_buffer(kas_operation *op, int from, int to)
 }
 
 /* Makes the memory of a weight's gradient hold one for each piece, and the kernel that adds them up
- * in the order of the pieces. */
+ * in the order of the pieces. Where a library reads the weight times the gain, the kernel multiplies
+ * the sum by the gain. */
 static kas_status total_gradient(builder *b, int weight)
 {
     kas_program *p = b->program;
@@ -350,7 +354,7 @@ static kas_status total_gradient(builder *b, int weight)
     const int64_t floats[2] = {p->pieces, (dw.floats + 15) / 16 * 16};
     const int parts = kas_ir_add_tensor(ir, KAS_TENSOR_EXTERN, 2, floats, 0),
               sum = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, 1, &dw.floats, 0);
-    const int piece = kas_ir_var(ir, p->pieces);
+    const int piece = p->pieces > 1 ? kas_ir_var(ir, p->pieces) : -1;
     int number, whole;
     kas_operation *op;
     KAS_TRY(ir->status);
@@ -364,28 +368,30 @@ static kas_status total_gradient(builder *b, int weight)
     ir->tensor[sum].buffer = whole;
     const kas_ix at = kas_ix_add(ir, kas_ix_scale(ir, kas_ix_var(ir, piece), floats[1]),
                                  kas_ix_var(ir, ir->tensor[sum].var[0]));
-    const kas_ex e = kas_ex_reduce(ir, KAS_FN_REDUCE_SUM, piece, kas_ex_load(ir, parts, at));
+    kas_ex e = kas_ex_reduce(ir, KAS_FN_REDUCE_SUM, piece, kas_ex_load(ir, parts, at));
+    if (b->lower.scaled_weights >> weight & 1)
+        e = kas_ex_binary(ir, KAS_FN_MUL, kas_ex_load(ir, b->lower.gain, 0), e);
     KAS_TRY(add_launch_of(b, sum, e, &op));
     op->times = 1;
+    op->total = p->pieces > 1;
     return KAS_OK;
 }
 
 static kas_status total_gradients(builder *b)
 {
-    if (b->program->pieces == 1 || !b->lower.training)
-        return KAS_OK;
-    for (int i = 0; i < b->lower.weights; i++)
-        KAS_TRY(total_gradient(b, i));
+    for (int i = 0; i < b->lower.weights && b->lower.training; i++)
+        if (b->program->pieces > 1 || b->lower.scaled_weights >> i & 1)
+            KAS_TRY(total_gradient(b, i));
     return KAS_OK;
 }
 
-static kas_status add_operations(builder *b)
+static kas_status add_operations(builder *b, int tensors, bool once)
 {
-    const int tensors = b->ir.tensors; /* without those of epilogues */
     for (int i = 0; i < tensors; i++) {
         const int t = b->ir.order[i];
         const kas_ir_tensor *tensor = &b->ir.tensor[t];
-        if (!tensor->materialised || tensor->kind == KAS_TENSOR_EXTERN || tensor->row_owner >= 0)
+        if (!tensor->materialised || tensor->kind == KAS_TENSOR_EXTERN || tensor->row_owner >= 0 ||
+            tensor->once != once)
             continue;
         if (tensor->kind == KAS_TENSOR_CONV)
             KAS_TRY(add_conv(b, t));
@@ -507,13 +513,16 @@ static kas_status build(builder *b, const kas_kernel *kernel, const kas_program_
         p->pieces = pieces;
         KAS_TRY(lower_all(b, kernel, options));
     }
+    KAS_TRY(kas_once_find(&b->ir));
     KAS_TRY(add_caller_buffers(b));
     if (options->list_schedules)
         kas_maps_print(&b->maps, &b->schedules);
     b->inliner.ir = &b->ir;
     /* Programs of several dtypes may be compiled together. */
     kas_buf_printf(&b->source, "#undef KAS_DTYPE\n#define KAS_DTYPE %d\n\n", b->ir.dtype);
-    KAS_TRY(add_operations(b));
+    const int tensors = b->ir.tensors; /* without those of epilogues */
+    KAS_TRY(add_operations(b, tensors, true));
+    KAS_TRY(add_operations(b, tensors, false));
     KAS_TRY(total_gradients(b));
     KAS_TRY(add_epilogues(b, options));
     KAS_TRY(b->ir.status);
@@ -533,19 +542,17 @@ kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
                              const kas_binding *binding, const kas_program_options *options,
                              kas_program **out)
 {
-    kas_status status = KAS_OK;
     *out = NULL;
     KAS_TRY(check_options(target, options));
     KAS_TRY(kas_kernel_check_binding(kernel, binding));
     builder *b = calloc(1, sizeof *b);
-    if (!b)
+    kas_program *p = calloc(1, sizeof *p);
+    if (!b || !p) {
+        free(b);
+        free(p);
         return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
-    b->program = calloc(1, sizeof *b->program);
-    if (!b->program) {
-        status = kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
-        goto free_builder;
     }
-    kas_program *p = b->program;
+    b->program = p;
     snprintf(p->prefix, sizeof p->prefix, "%s", options->prefix);
     p->batch = options->batch;
     p->pieces = kas_pieces_of(target, kernel->stride_inside, options);
@@ -557,7 +564,7 @@ kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
     p->written_by = p->fold.operation = b->scaling = -1;
     b->options = options;
     b->maps = (kas_maps){.options = options, .program = p};
-    status = build(b, kernel, options);
+    const kas_status status = build(b, kernel, options);
     kas_inliner_free(&b->inliner);
     kas_buf_free(&b->source);
     kas_buf_free(&b->schedules);
@@ -566,7 +573,6 @@ kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
         *out = p;
     else
         kas_program_free(p);
-free_builder:
     free(b);
     return status;
 }

@@ -31,7 +31,8 @@ kas_status kas_program_mark_saved(kas_program *p)
         if (forward[i] && backward[i]) {
             p->buffer[i].role = KAS_ROLE_SAVED;
             p->buffer[i].index = saved++;
-            kas_pieces_cut(p, &p->buffer[i], (p->buffer[i].bytes + 63) / 64 * 64);
+            if (!p->buffer[i].once)
+                kas_pieces_cut(p, &p->buffer[i], (p->buffer[i].bytes + 63) / 64 * 64);
         } else {
             p->buffer[i].index = scratch++;
         }

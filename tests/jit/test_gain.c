@@ -23,6 +23,15 @@ static void grouped_convolution(void)
     agree("a convolution in groups, its output in other groups", &k);
 }
 
+static void map_and_convolution(void)
+{
+    kas_kernel k = {0};
+    const int x = kas_build_fc(&k, kas_build_input(&k), false, "C");
+    kas_build_fc(&k, kas_build_unfold(&k, kas_build_elementwise(&k, KAS_OP_RELU, x), HW), false,
+                 "C");
+    agree("a map and a convolution", &k);
+}
+
 /* The backward pass reads the value that the forward pass multiplies by the gain. */
 static void tower(void)
 {
@@ -65,6 +74,8 @@ static void large(void **state)
     grouped_convolution();
     linear_policy = KAS_LINEAR_DIRECT;
     convolution();
+    linear_policy = KAS_LINEAR_CPU; /* in pieces */
+    map_and_convolution();
     linear_policy = KAS_LINEAR_GPU;
     tower();
     row();
@@ -187,6 +198,55 @@ static void powers_of_two_lose_no_digit(void **state)
         }
 }
 
+static size_t saved_bytes(const kas_program *p)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < p->buffers; i++)
+        bytes += p->buffer[i].role == KAS_ROLE_SAVED ? p->buffer[i].bytes : 0;
+    return bytes;
+}
+
+/* Builds the training program of a map, relu and a convolution, on the CPU device, in pieces of one
+ * image. */
+static kas_program *in_pieces(bool gained)
+{
+    const kas_target target = make_target((setting){16, 1, 1, 4, 4, 3});
+    const kas_binding binding = make_binding(&target);
+    const kas_program_options options = {.batch = 4,
+                                         .training = true,
+                                         .prefix = "k",
+                                         .gained = gained,
+                                         .linear_policy = KAS_LINEAR_CPU,
+                                         .piece_bytes = 1};
+    kas_kernel kernel = {0};
+    kas_program *p;
+    int x = kas_build_fc(&kernel, kas_build_input(&kernel), false, "C");
+    x = kas_build_unfold(&kernel, kas_build_elementwise(&kernel, KAS_OP_RELU, x), HW);
+    kas_build_fc(&kernel, x, false, "C");
+    OK(kas_kernel_infer(&kernel));
+    OK(kas_program_build(&kernel, &target, &binding, &options, &p));
+    assert_int_equal(p->pieces, 4);
+    return p;
+}
+
+/* However many pieces the batch has, the weights are multiplied once and lie in memory once, and their
+ * gradient is multiplied where the pieces are added up. */
+static void pieces_share_the_weights(void **state)
+{
+    (void)state;
+    kas_program *plain = in_pieces(false), *p = in_pieces(true);
+    assert_int_equal(p->forwards, plain->forwards + 1);
+    assert_int_equal(p->backwards, plain->backwards);
+    assert_int_equal(p->forward[0].times, 1);
+    for (int i = 1; i < p->forwards; i++)
+        assert_int_equal(p->forward[i].times, 4);
+    assert_true(p->backward[p->backwards - 1].total);
+    const size_t weights = p->weight[1].elements * sizeof(float);
+    assert_in_range(saved_bytes(p) - saved_bytes(plain), weights, weights + 1024);
+    kas_program_free(plain);
+    kas_program_free(p);
+}
+
 /* No pass over the output is added: only that over the weights which a library reads, and in the
  * backward pass that over their gradient. */
 static void no_pass_over_the_output(void **state)
@@ -228,6 +288,7 @@ int main(void)
         cmocka_unit_test(small),
         cmocka_unit_test(in_16_bits),
         cmocka_unit_test(powers_of_two_lose_no_digit),
+        cmocka_unit_test(pieces_share_the_weights),
         cmocka_unit_test(no_pass_over_the_output),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -334,7 +334,7 @@ static kas_status make_result(kas_tuner *t)
     for (int i = 0; i < t->out->launches; i++) {
         const kas_tune_search *s = &t->search[t->search[i].like];
         const kas_tuned_launch *launch = &t->out->launch[i];
-        if (launch->kept && launch->times == t->version[0]->pieces)
+        if (launch->kept && !kas_tune_launch(t->version[0], i)->total)
             kas_buf_printf(&file, "kernel %s\n%s", launch->name, s->trial[s->best].steps);
     }
     kas_status status = kas_buf_status(&file);

@@ -153,6 +153,7 @@ typedef struct kas_ir_tensor {
     bool alone;        /* no other such sum stands in its kernel: a CPU keeps one in registers */
     bool operand;      /* a library reads it: it must be in memory, densely packed */
     bool materialised; /* has memory and an operation of its own */
+    bool once;         /* depends on the weights and the gain alone (jit/once.h) */
     int memory;        /* tensor whose memory it uses; itself when -1 */
     int64_t offset;    /* elements of that memory in front of it */
     double evals;      /* how often an element is evaluated, all readers and elements together */

@@ -29,7 +29,8 @@
  * Pieces. A batch may be cut into pieces of a few images: all operations of a pass run for one
  * piece, then for the next. On a CPU what an operation writes is so still in a cache when the next
  * one reads it. SCRATCH buffers serve all pieces; each piece has its part of X, Y, their gradients
- * and SAVED buffers. The gradients of weights are kept by piece and added up at the end.
+ * and SAVED buffers. What depends on the weights and the gain alone is computed once, before the
+ * first piece. The gradients of weights are kept by piece and added up at the end.
  *
  * Gain. Y is the kernel's output times a factor that the caller gives in memory, so that one text
  * serves every gain. A program without a buffer for it has the factor 1.
@@ -73,6 +74,7 @@ typedef struct kas_buffer {
     kas_role role;
     int index;
     kas_dtype dtype; /* dtype of its elements */
+    bool once;       /* what it holds is the same for all pieces */
     size_t bytes;    /* of all pieces */
     size_t step;     /* from one piece to the next; 0: all pieces use the same memory */
 } kas_buffer;
@@ -156,6 +158,9 @@ typedef struct kas_operation {
     kas_accessed accessed;
     kas_effort effort;
     char record[65]; /* the name of its tuned schedule; "": programs were not asked for schedules */
+    /* It adds up the pieces: its one launch comes behind the last of them, that of others before the
+     * first */
+    bool total;
     /* CONV: x, w and y of the pass, as numbers of buffers */
     kas_conv_pass pass;
     kas_conv_desc conv;

@@ -71,18 +71,19 @@ static void library_weight(kas_lower *l, int node)
     kas_fc_put_digits(l, node, stride);
 }
 
-/* Returns a tensor times the gain, in memory of its own. */
-static int times_gain(kas_lower *l, int tensor, kas_dtype dtype)
+/* Returns the weights times the gain, in memory of their own. Their gradient, which a library computes,
+ * is multiplied where the pieces of the batch are added up (program.c). */
+static int times_gain(kas_lower *l, int weights)
 {
     kas_ir *ir = l->ir;
-    const kas_ir_tensor from = ir->tensor[tensor];
+    const kas_ir_tensor from = ir->tensor[weights];
     const int scaled = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, from.rank, from.size, 0);
     kas_ix idx[KAS_IR_RANK];
     for (int d = 0; d < from.rank; d++)
         idx[d] = kas_ix_var(ir, ir->tensor[scaled].var[d]);
-    const kas_ex value = kas_lower_times_gain(l, kas_ex_read(ir, tensor, idx));
+    const kas_ex value = kas_lower_times_gain(l, kas_ex_read(ir, weights, idx));
     ir->tensor[scaled].def = value;
-    ir->tensor[scaled].dtype = dtype;
+    ir->tensor[scaled].dtype = ir->dtype;
     return scaled;
 }
 
@@ -242,9 +243,11 @@ void kas_fc_library(kas_lower *l, int node)
         at[i] = kas_ix_var(ir, ir->tensor[fc->input].var[i]);
     kas_fc_base_index(l, node, at, idx);
     ir->tensor[fc->input].def = kas_lower_read(l, fc->base, idx);
-    fc->scaled = l->gained && kas_lower_takes_gain(l, node);
-    fc->filter = fc->scaled ? times_gain(l, l->weight_tensor[fc->weight], ir->dtype)
-                            : l->weight_tensor[fc->weight];
+    fc->filter = l->weight_tensor[fc->weight];
+    if (l->gained && kas_lower_takes_gain(l, node)) {
+        l->scaled_weights |= (uint64_t)1 << fc->weight;
+        l->scaled = fc->filter = times_gain(l, fc->filter);
+    }
     if (fc->windows == KAS_FC_MERGED)
         fc->filter = merged_filter(l, node, fc->filter);
     fc->output = conv_tensor(l, node, &out, d.y_pitch, KAS_CONV_FORWARD, &d, fc->input, fc->filter);
@@ -285,7 +288,7 @@ void kas_fc_library_gradient(kas_lower *l, int node)
     int dw = conv_tensor(l, node, &ws, 0, KAS_CONV_BACKWARD_WEIGHTS, &d, fc->input, dy);
     if (fc->windows == KAS_FC_MERGED)
         dw = own_gradient(l, node, dw);
-    l->dweight[fc->weight] = fc->scaled ? times_gain(l, dw, KAS_F32) : dw;
+    l->dweight[fc->weight] = dw;
     const int dx = conv_tensor(l, node, &in, d.x_pitch, KAS_CONV_BACKWARD_DATA, &d, dy, fc->filter);
     kas_lower_vars(l, base, idx);
     int q = ir->tensor[l->tensor[base]].var[KAS_DIM_Q];

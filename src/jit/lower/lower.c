@@ -336,7 +336,7 @@ kas_status kas_lower_kernel(kas_lower *l)
     kas_lower_strided_nodes(l);
     KAS_TRY(node_sizes(l));
     KAS_TRY(check_strided(l));
-    l->gain = -1;
+    l->gain = l->scaled = -1;
     lower_input(l);
     KAS_TRY(l->ir->status);
     for (int k = 1; k < l->kernel->nodes && l->ir->status == KAS_OK; k++) {

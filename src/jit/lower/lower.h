@@ -48,7 +48,6 @@ typedef struct kas_lowered_fc {
     int dims;            /* channel dims of the operand, taps included */
     int weight;          /* number of its weight */
     bool library, share; /* share: all q read one input and are outputs of one convolution */
-    bool scaled;         /* the convolution reads its weights times the gain */
     kas_fc_windows windows;
     /* Node that the convolution reads; the unfolds between that node and this one are its taps */
     int base;
@@ -103,6 +102,10 @@ typedef struct kas_lower {
     int stride;
     uint64_t whole, small;
     int gain; /* tensor of the factor of Y; -1: none */
+    /* Where a library's convolution writes Y, of a layer with a gain: the number of its weight, and the
+     * tensor of these weights times the gain, which it reads; -1: there is none */
+    uint64_t scaled_weights;
+    int scaled;
     int dweight[KAS_MAX_NODES];
     /* The reductions of softmaxes and norms by their number: which no row or column takes in, although
      * one might, as bits: on a GPU they come in stages; how many there are; and their tensors */
