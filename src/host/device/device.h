@@ -253,6 +253,15 @@ void kas_plan_free(kas_plan *plan);
 /* Limits of a launch: threads of a block (KAS_BLOCK_MAX of the prelude, for which kernels are
  * compiled), and bytes of arguments. */
 enum { KAS_MAX_BLOCK = 256, KAS_MAX_ARGS = 4096 };
+/* Returns whether a launch is one on every device: CUDA takes 65535 blocks in y and in z, and 2^31 - 1
+ * in all. */
+static inline bool kas_launch_is_legal(const unsigned grid[3], const unsigned block[3])
+{
+    const uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
+    return threads >= 1 && threads <= KAS_MAX_BLOCK && grid[0] >= 1 && grid[1] >= 1 &&
+           grid[2] >= 1 && grid[1] <= 65535 && grid[2] <= 65535 &&
+           (uint64_t)grid[0] * grid[1] * grid[2] <= INT32_MAX;
+}
 /* Records a launch of `grid` blocks of `block` threads; on the CPU `block` is checked and otherwise
  * ignored (lanes are loops). `args`, the kernel's one struct argument, is copied. */
 kas_status kas_plan_launch(kas_plan *plan, const kas_function *function, const unsigned grid[3],

@@ -56,13 +56,10 @@ static kas_status append(kas_plan *plan, const kas_step *step)
     return KAS_OK;
 }
 
-/* Checks a launch here, so that a mistake shows on machines without a GPU too. 65535 is
- * CUDA's limit. */
+/* Checks a launch here, so that a mistake shows on machines without a GPU too. */
 static kas_status check_launch(const unsigned grid[3], const unsigned block[3], size_t args_size)
 {
-    const size_t threads = (size_t)block[0] * block[1] * block[2];
-    if (threads < 1 || threads > KAS_MAX_BLOCK || grid[0] < 1 || grid[1] < 1 || grid[2] < 1 ||
-        grid[1] > 65535 || grid[2] > 65535 || (uint64_t)grid[0] * grid[1] * grid[2] > INT32_MAX)
+    if (!kas_launch_is_legal(grid, block))
         return kas_fail(KAS_DEVICE,
                         "launch of %u x %u x %u blocks of %u x %u x %u threads: a block has 1 to "
                         "%d threads, a grid at most 65535 in y and z and 2^31 - 1 in all",

@@ -9,7 +9,8 @@
 #include "host/core/buf.h"
 #include "jit/ir/program.h"
 
-/* Appends the text of a kernel that stands in the program's source, under another name. */
+/* Appends the text of a kernel that stands in the program's source, under another name. The name is
+ * replaced wherever its characters stand, since a kernel's text names no other kernel. */
 kas_status kas_kernel_named(const kas_program *program, const kas_operation *op, const char *name,
                             kas_buf *out);
 /* Appends what equal kernels have in common: the dtype that kas_real stands for, and the text

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "jit/compile/compile_backend.h"
 #include "jit/compile/compile_known.h"
 #include "jit/compile/units.h"
 
@@ -127,7 +128,7 @@ static kas_status take_in(work *w)
             continue;
         if (kernel->unit != unit) {
             image = add_image(w, w->made[++made]);
-            there = kas_compile_has(w->made[made]);
+            there = !w->compiler->aside || kas_compile_has(w->made[made]);
             unit = kernel->unit;
         }
         w->image[k] = image;

@@ -4,6 +4,13 @@
 
 #include "jit/fuse/fuse.h"
 
+/* Returns the mask of a variable; 0 where it is none of the set. */
+static uint64_t bit_of(const kas_masks *m, int var)
+{
+    const int at = kas_masks_index(m, var);
+    return at < 0 ? 0 : UINT64_C(1) << at;
+}
+
 /* Adds the variables of the reductions in e. */
 static bool collect(kas_masks *m, kas_ex e)
 {
@@ -74,13 +81,7 @@ uint64_t kas_masks_ix(const kas_masks *m, kas_ix ix)
     uint64_t mask = 0;
     for (int i = 0; i < s->terms; i++) {
         const kas_atom *atom = kas_atom_get(m->ir, s->term[i].atom);
-        if (atom->kind != KAS_ATOM_VAR) {
-            mask |= kas_masks_ix(m, atom->of);
-            continue;
-        }
-        const int at = kas_masks_index(m, atom->of);
-        if (at >= 0)
-            mask |= UINT64_C(1) << at;
+        mask |= atom->kind == KAS_ATOM_VAR ? bit_of(m, atom->of) : kas_masks_ix(m, atom->of);
     }
     return mask;
 }
@@ -98,7 +99,7 @@ uint64_t kas_masks_ex(kas_masks *m, kas_ex e)
     if (node->kind == KAS_EX_LOAD || node->kind == KAS_EX_INDEX || node->kind == KAS_EX_GUARD)
         mask |= kas_masks_ix(m, node->ix);
     if (node->kind == KAS_EX_REDUCE || node->kind == KAS_EX_ROW)
-        mask &= ~(UINT64_C(1) << kas_masks_index(m, node->var));
+        mask &= ~bit_of(m, node->var);
     m->mask[e] = mask;
     m->known[e] = 1;
     return mask;

@@ -236,6 +236,21 @@ static bool memo_room(kas_ir *ir, int size)
 
 static kas_ex map(map_state *m, kas_ex e);
 
+/* Puts a new variable in the place of a reduction's. The map has one list for all of an expression, so
+ * each variable may be that of one reduction. */
+static int rename_var(map_state *m, int var)
+{
+    const int renamed = kas_ir_var(m->ir, m->ir->var_size[var]);
+    for (int i = 0; i < m->s.count; i++)
+        if (m->s.var[i] == var)
+            kas_ir_fail(m->ir,
+                        kas_fail(KAS_FAILURE, "two reductions of one definition have the same "
+                                              "variable: this is a fault of the lowering, "
+                                              "please report it"));
+    kas_subst_add(m->ir, &m->s, var, kas_ix_var(m->ir, renamed));
+    return renamed;
+}
+
 static kas_ex map_node(map_state *m, const kas_ex_node *node)
 {
     kas_ir *ir = m->ir;
@@ -281,10 +296,8 @@ static kas_ex map_node(map_state *m, const kas_ex_node *node)
                 return kas_ex_reduce(ir, fn, m->inner, kas_ex_reduce(ir, fn, var, rest));
             }
         }
-        if (m->rename) {
-            var = kas_ir_var(ir, ir->var_size[node->var]);
-            kas_subst_add(ir, &m->s, node->var, kas_ix_var(ir, var));
-        }
+        if (m->rename)
+            var = rename_var(m, var);
         return kas_ex_reduce(ir, (kas_fn)node->fn, var, map(m, node->a[0]));
     }
     case KAS_EX_ROW: /* its variable is the kernel's and is never replaced */

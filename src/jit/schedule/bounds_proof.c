@@ -40,9 +40,7 @@ kas_status kas_nest_prove_bounds(const kas_ir *ir, const kas_nest *nest)
                         "generated kernel of tensor %d: %d lanes a thread do not divide %lld lanes "
                         "in blocks of %lld: this is a fault of the lowering, please report it",
                         nest->tensor, nest->width, (long long)extent, (long long)nest->lanes);
-    const double threads = (double)nest->block[0] * nest->block[1] * nest->block[2];
-    if (threads > KAS_MAX_BLOCK || nest->grid[0] > INT32_MAX || nest->grid[1] > KAS_MOST_GRID_YZ ||
-        nest->grid[2] > KAS_MOST_GRID_YZ)
+    if (!kas_launch_is_legal(nest->grid, nest->block))
         return kas_fail(KAS_FAILURE,
                         "generated kernel of tensor %d: grid %u x %u x %u, block %u x %u x %u is "
                         "not a legal launch: this is a fault of the lowering, please report it",
