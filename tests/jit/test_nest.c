@@ -117,6 +117,25 @@ static void test_bounds(void **state)
     nest.block[1] = 1;
     nest.grid[2] = 70000;
     assert_int_equal(kas_nest_prove_bounds(&ir, &nest), KAS_FAILURE);
+    nest.grid[2] = 1;
+    nest.grid[0] = nest.grid[1] = 60000; /* each alone is legal */
+    assert_int_equal(kas_nest_prove_bounds(&ir, &nest), KAS_FAILURE);
+}
+
+/* An index that can pass one end of its range is compared with that end alone. */
+static void test_clamps(void **state)
+{
+    (void)state;
+    for (int by = -1; by <= 1; by += 2) {
+        kas_nest nest;
+        kas_buf text = {0};
+        int args[KAS_MAX_LAUNCH_ARGS], count;
+        assert_int_equal(schedule_shifted(64, by, true, &nest), KAS_OK);
+        assert_int_equal(kas_emit_kernel(&ir, &nest, "k", &text, args, &count), KAS_OK);
+        assert_int_equal(strstr(kas_buf_text(&text), "kas_imin(") != NULL, by > 0);
+        assert_int_equal(strstr(kas_buf_text(&text), "kas_imax(") != NULL, by < 0);
+        kas_buf_free(&text);
+    }
 }
 
 /* y[c] = x[c % 4][c / 4] over 64: splitting c removes both divisions. */
@@ -396,9 +415,9 @@ static void test_divisions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_merge),     TEST(test_lanes),         TEST(test_inner), TEST(test_bounds),
-        TEST(test_split),     TEST(test_split_outputs), TEST(test_count), TEST(test_scattered),
-        TEST(test_cpu_lanes), TEST(test_divisions),
+        TEST(test_merge),     TEST(test_lanes),     TEST(test_inner),         TEST(test_bounds),
+        TEST(test_clamps),    TEST(test_split),     TEST(test_split_outputs), TEST(test_count),
+        TEST(test_scattered), TEST(test_cpu_lanes), TEST(test_divisions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,11 +60,17 @@ void kas_buf_puts(kas_buf *buf, const char *text)
 
 void kas_buf_printf(kas_buf *buf, const char *format, ...)
 {
-    va_list args, again;
+    va_list args;
     va_start(args, format);
+    kas_buf_vprintf(buf, format, args);
+    va_end(args);
+}
+
+void kas_buf_vprintf(kas_buf *buf, const char *format, va_list args)
+{
+    va_list again;
     va_copy(again, args);
     int length = vsnprintf(NULL, 0, format, args);
-    va_end(args);
     if (length < 0)
         buf->failed = true;
     else if (reserve(buf, (size_t)length)) {

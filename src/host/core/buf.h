@@ -6,6 +6,7 @@
 #ifndef KAS_CORE_BUF_H
 #define KAS_CORE_BUF_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -22,6 +23,8 @@ void kas_buf_clear(kas_buf *buf); /* keeps the memory */
 void kas_buf_add(kas_buf *buf, const void *bytes, size_t size);
 void kas_buf_puts(kas_buf *buf, const char *text);
 void kas_buf_printf(kas_buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void kas_buf_vprintf(kas_buf *buf, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
 /* Appends the number with the fewest digits, 15 to 17, that read back to the same number. */
 void kas_buf_number(kas_buf *buf, double value);
 const char *kas_buf_text(const kas_buf *buf);  /* "" when empty */

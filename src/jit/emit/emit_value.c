@@ -16,13 +16,11 @@ void kas_emit_start(kas_emitter *e)
 
 __attribute__((format(printf, 2, 3))) void kas_emit_line(kas_emitter *e, const char *format, ...)
 {
-    char text[512];
     va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
     kas_emit_start(e);
-    kas_buf_puts(e->out, text);
+    va_start(args, format);
+    kas_buf_vprintf(e->out, format, args);
+    va_end(args);
     kas_buf_puts(e->out, "\n");
 }
 
@@ -31,6 +29,22 @@ int kas_emit_var_name(kas_emitter *e, int var)
     if (e->var_name[var] < 0)
         e->var_name[var] = e->vars++;
     return e->var_name[var];
+}
+
+/* Writes an index that is clamped, without a bound that it cannot pass. */
+static void put_clamp(kas_emitter *e, const kas_atom *atom)
+{
+    const kas_range r = kas_ix_range(e->ir, atom->of);
+    const bool all = !(e->inside && kas_nest_covers(e->ir, e->nest, atom->of)),
+               below = all && r.low < atom->a, above = all && r.high > atom->b;
+    kas_buf_puts(e->out, above ? "kas_imin(" : "");
+    kas_buf_puts(e->out, below ? "kas_imax(" : "(");
+    kas_emit_put_ix(e, atom->of);
+    if (below)
+        kas_buf_printf(e->out, ", %lld", (long long)atom->a);
+    kas_buf_puts(e->out, ")");
+    if (above)
+        kas_buf_printf(e->out, ", %lld)", (long long)atom->b);
 }
 
 static void put_atom(kas_emitter *e, const kas_atom *atom)
@@ -51,15 +65,7 @@ static void put_atom(kas_emitter *e, const kas_atom *atom)
                        (long long)atom->a);
         break;
     case KAS_ATOM_CLAMP:
-        if (e->inside && kas_nest_covers(e->ir, e->nest, atom->of)) {
-            kas_buf_puts(e->out, "(");
-            kas_emit_put_ix(e, atom->of);
-            kas_buf_puts(e->out, ")");
-            break;
-        }
-        kas_buf_puts(e->out, "kas_imin(kas_imax(");
-        kas_emit_put_ix(e, atom->of);
-        kas_buf_printf(e->out, ", %lld), %lld)", (long long)atom->a, (long long)atom->b);
+        put_clamp(e, atom);
         break;
     }
 }
