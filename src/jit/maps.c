@@ -11,7 +11,7 @@ static kas_status add(kas_maps *maps, const kas_map *map)
         const int room = maps->room ? maps->room * 2 : 8;
         void *grown = realloc(p->map, sizeof *p->map * (size_t)room);
         if (!grown)
-            return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+            return kas_ir_no_memory();
         p->map = grown;
         maps->room = room;
     }

@@ -46,7 +46,7 @@ static kas_status add_buffer(builder *b, int tensor, int *number)
         const int room = b->buffer_room ? b->buffer_room * 2 : 32;
         void *grown = realloc(p->buffer, sizeof *p->buffer * (size_t)room);
         if (!grown)
-            return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+            return kas_ir_no_memory();
         p->buffer = grown;
         b->buffer_room = room;
     }
@@ -106,7 +106,7 @@ static kas_status add_operation(builder *b, bool backward, kas_operation **out)
         const int more = *room ? *room * 2 : 16;
         void *grown = realloc(*list, sizeof **list * (size_t)more);
         if (!grown)
-            return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+            return kas_ir_no_memory();
         *list = grown;
         *room = more;
     }
@@ -413,7 +413,7 @@ static kas_status add_epilogues(builder *b, const kas_program_options *options)
     p->epilogue = calloc((size_t)options->epilogues, sizeof *p->epilogue);
     p->epilogue_kernel = calloc((size_t)options->epilogues, sizeof *p->epilogue_kernel);
     if (!p->epilogue || !p->epilogue_kernel)
-        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+        return kas_ir_no_memory();
     for (int i = 0; i < options->epilogues; i++) {
         if (!options->epilogue[i].norm || kas_program_epilogue(p, options->epilogue[i]) >= 0)
             continue;
@@ -532,7 +532,7 @@ static kas_status build(builder *b, const kas_kernel *kernel, const kas_program_
     p->source = strdup(kas_buf_text(&b->source));
     p->schedules = options->list_schedules ? strdup(kas_buf_text(&b->schedules)) : NULL;
     if (!p->weight || !p->source || (options->list_schedules && !p->schedules))
-        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+        return kas_ir_no_memory();
     p->weights = b->lower.weights;
     memcpy(p->weight, b->lower.weight, sizeof *p->weight * (size_t)p->weights);
     return KAS_OK;
@@ -550,7 +550,7 @@ kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
     if (!b || !p) {
         free(b);
         free(p);
-        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+        return kas_ir_no_memory();
     }
     b->program = p;
     snprintf(p->prefix, sizeof p->prefix, "%s", options->prefix);

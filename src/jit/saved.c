@@ -18,7 +18,7 @@ kas_status kas_program_mark_saved(kas_program *p)
 {
     char *forward = calloc(2, (size_t)p->buffers + 1);
     if (!forward)
-        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+        return kas_ir_no_memory();
     char *backward = forward + p->buffers + 1;
     for (int i = 0; i < p->forwards; i++)
         mark_read(&p->forward[i], forward);

@@ -46,7 +46,7 @@ kas_status kas_tuned_map(const char *folder, const char *name, bool *loops)
     bool found;
     kas_schedule_file *file = calloc(1, sizeof *file);
     if (!file)
-        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+        return kas_ir_no_memory();
     const kas_status status = kas_tuned_read(folder, name, file, &found);
     if (status == KAS_OK && found) {
         *loops = file->maps > 0 ? file->map[0].loops : *loops;
@@ -84,7 +84,7 @@ kas_status kas_tuned_take(kas_ir *ir, const kas_nest *open, const char *folder,
     bool found;
     kas_schedule_file *file = calloc(1, sizeof *file);
     if (!file)
-        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+        return kas_ir_no_memory();
     kas_status status = kas_tuned_read(folder, op->record, file, &found);
     if (status != KAS_OK || !found)
         goto done;

@@ -37,7 +37,7 @@ kas_status kas_masks_init(kas_masks *m, const kas_ir *ir, kas_ex root, int outer
     m->known = calloc(count, 1);
     if (!m->mask || !m->known) {
         kas_masks_free(m);
-        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+        return kas_ir_no_memory();
     }
     for (int i = 0; i < outer; i++)
         if (var[i] >= 0)

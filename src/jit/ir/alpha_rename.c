@@ -88,7 +88,7 @@ kas_ex kas_ex_alpha_rename(kas_ir *ir, kas_alpha_names *names, kas_ex e)
     renamer r = {.ir = ir, .names = names};
     r.memo = calloc((size_t)e + 1, sizeof *r.memo);
     if (!r.memo) {
-        kas_ir_fail(ir, kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered"));
+        kas_ir_fail(ir, kas_ir_no_memory());
         return 0;
     }
     const kas_ex result = rename_bound(&r, e);

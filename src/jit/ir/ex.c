@@ -30,7 +30,7 @@ static kas_ex put(kas_ir *ir, const kas_ex_node *node)
 {
     int number = kas_hashcons_put(&ir->exprs, ir->arena, node, sizeof *node);
     if (number < 0) {
-        kas_ir_fail(ir, kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered"));
+        kas_ir_fail(ir, kas_ir_no_memory());
         return 0;
     }
     return number;
@@ -198,7 +198,7 @@ kas_status kas_ex_visit(const kas_ir *ir, kas_ex root, kas_ex_visitor *see, void
 {
     char *seen = calloc((size_t)ir->exprs.count, 1);
     if (!seen)
-        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+        return kas_ir_no_memory();
     visit(ir, root, seen, see, context);
     free(seen);
     return KAS_OK;
@@ -226,7 +226,7 @@ static bool memo_room(kas_ir *ir, int size)
     if (stamp)
         ir->memo_stamp = stamp;
     if (!memo || !stamp) {
-        kas_ir_fail(ir, kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered"));
+        kas_ir_fail(ir, kas_ir_no_memory());
         return false;
     }
     memset(stamp + ir->memo_size, 0, sizeof *stamp * (size_t)(room - ir->memo_size));

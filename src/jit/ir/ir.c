@@ -8,7 +8,7 @@ kas_status kas_ir_init(kas_ir *ir)
     *ir = (kas_ir){.status = KAS_OK};
     ir->arena = kas_arena_create();
     if (!ir->arena)
-        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+        return kas_ir_no_memory();
     kas_ir_var(ir, 1);   /* variable 0 and the tables exist even after a failure */
     kas_ix_const(ir, 0); /* handle 0 of both kinds, which calls return after a failure */
     kas_ex_const(ir, 0);
@@ -32,15 +32,15 @@ void kas_ir_free(kas_ir *ir)
     *ir = (kas_ir){0};
 }
 
+kas_status kas_ir_no_memory(void)
+{
+    return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+}
+
 void kas_ir_fail(kas_ir *ir, kas_status status)
 {
     if (ir->status == KAS_OK)
         ir->status = status;
-}
-
-static void no_memory(kas_ir *ir)
-{
-    kas_ir_fail(ir, kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered"));
 }
 
 int kas_ir_var(kas_ir *ir, int64_t size)
@@ -49,7 +49,7 @@ int kas_ir_var(kas_ir *ir, int64_t size)
         int capacity = ir->var_capacity ? ir->var_capacity * 2 : 256;
         void *grown = realloc(ir->var_size, sizeof *ir->var_size * (size_t)capacity);
         if (!grown) {
-            no_memory(ir);
+            kas_ir_fail(ir, kas_ir_no_memory());
             return 0;
         }
         ir->var_size = grown;
@@ -118,7 +118,7 @@ int kas_ir_add_tensor(kas_ir *ir, kas_tensor_kind kind, int rank, const int64_t 
         int capacity = ir->tensor_capacity ? ir->tensor_capacity * 2 : 128;
         void *grown = realloc(ir->tensor, sizeof *ir->tensor * (size_t)capacity);
         if (!grown) {
-            no_memory(ir);
+            kas_ir_fail(ir, kas_ir_no_memory());
             return 0;
         }
         ir->tensor = grown;

@@ -200,6 +200,8 @@ typedef struct kas_ir {
 /* Makes an empty IR; kas_ir_free frees it. Returns KAS_NO_MEMORY. */
 kas_status kas_ir_init(kas_ir *ir);
 void kas_ir_free(kas_ir *ir);
+/* Returns KAS_NO_MEMORY with its message. */
+kas_status kas_ir_no_memory(void);
 /* Records a failure; only the first one is kept. */
 void kas_ir_fail(kas_ir *ir, kas_status status);
 

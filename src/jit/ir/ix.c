@@ -54,7 +54,7 @@ kas_range kas_ix_sum_range(const kas_ir *ir, const kas_ix_sum *s)
 
 static void out_of_memory(kas_ir *ir)
 {
-    kas_ir_fail(ir, kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered"));
+    kas_ir_fail(ir, kas_ir_no_memory());
 }
 
 kas_ix kas_ix_put(kas_ir *ir, const kas_ix_sum *s)

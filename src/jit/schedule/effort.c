@@ -566,7 +566,7 @@ kas_status kas_nest_count(const kas_ir *ir, const kas_nest *nest, double *flops,
     c.skipped = calloc((size_t)ir->exprs.count, sizeof *c.skipped);
     c.slid = calloc((size_t)ir->exprs.count, sizeof *c.slid);
     if (!c.read || !c.indexed || !c.skipped || !c.slid) {
-        status = kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+        status = kas_ir_no_memory();
     } else {
         begin(&c);
         status = kas_ex_visit(ir, nest->value, see_before, &c);

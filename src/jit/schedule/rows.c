@@ -407,7 +407,7 @@ static kas_status fits(finder *f, const kas_ir_tensor *t, const kas_ex *value, i
     within w = {.ir = f->ir, .var = t->row_var, .column = t->walked != 0, .read = f->read};
     w.seen = calloc((size_t)f->ir->exprs.count, 1);
     if (!w.seen)
-        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+        return kas_ir_no_memory();
     memset(f->read, 0, (size_t)f->ir->tensors);
     const kas_status status = look_within(&w, t, value, values, fit);
     free(w.seen);
@@ -496,7 +496,7 @@ kas_status kas_rows_find(kas_ir *ir)
     f.read = calloc(tensors, 1);
     f.seen = calloc((size_t)f.exprs, 1);
     if (!f.inside || !f.wanted || !f.read || !f.seen)
-        status = kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+        status = kas_ir_no_memory();
     for (int t = 0; t < ir->tensors && status == KAS_OK; t++) {
         const kas_ir_tensor *tensor = &ir->tensor[t];
         if (has_kernel(tensor) && tensor->pitch > 0 && tensor->along == 0)

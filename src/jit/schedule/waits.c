@@ -316,8 +316,7 @@ kas_status kas_nest_count_waits(const kas_ir *ir, const kas_nest *nest, kas_effo
     waits w = {.ir = ir, .nest = nest, .serial = 1, .effort = effort};
     KAS_TRY(kas_masks_init(&w.masks, ir, nest->value, nest->loops, nest->loop));
     w.seen = calloc((size_t)ir->exprs.count, 1);
-    const kas_status status =
-        w.seen ? count(&w) : kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+    const kas_status status = w.seen ? count(&w) : kas_ir_no_memory();
     free(w.seen);
     kas_masks_free(&w.masks);
     return status;
