@@ -11,16 +11,6 @@
 #define M_PI 3.14159265358979323846
 #endif
 
-static kas_ex mul(kas_ir *ir, kas_ex a, kas_ex b)
-{
-    return kas_ex_binary(ir, KAS_FN_MUL, a, b);
-}
-
-static kas_ex sub(kas_ir *ir, kas_ex a, kas_ex b)
-{
-    return kas_ex_binary(ir, KAS_FN_SUB, a, b);
-}
-
 /* Returns f'(a), where e = f(a). */
 static kas_ex outer_derivative(kas_ir *ir, kas_ex e, const kas_ex_node *node)
 {
@@ -34,10 +24,11 @@ static kas_ex outer_derivative(kas_ir *ir, kas_ex e, const kas_ex_node *node)
     case KAS_FN_EXP:
         return e;
     case KAS_FN_TANH:
-        return sub(ir, one, mul(ir, e, e));
+        return kas_ex_sub(ir, one, kas_ex_mul(ir, e, e));
     case KAS_FN_ERF:
-        return mul(ir, kas_ex_const(ir, 2 / sqrt(M_PI)),
-                   kas_ex_unary(ir, KAS_FN_EXP, kas_ex_unary(ir, KAS_FN_NEG, mul(ir, a, a))));
+        return kas_ex_mul(
+            ir, kas_ex_const(ir, 2 / sqrt(M_PI)),
+            kas_ex_unary(ir, KAS_FN_EXP, kas_ex_unary(ir, KAS_FN_NEG, kas_ex_mul(ir, a, a))));
     case KAS_FN_SQRT:
         return kas_ex_binary(ir, KAS_FN_DIV, kas_ex_const(ir, 0.5), e);
     case KAS_FN_SIN:
@@ -45,7 +36,7 @@ static kas_ex outer_derivative(kas_ir *ir, kas_ex e, const kas_ex_node *node)
     case KAS_FN_COS:
         return kas_ex_unary(ir, KAS_FN_NEG, kas_ex_unary(ir, KAS_FN_SIN, a));
     case KAS_FN_SIGMOID:
-        return mul(ir, e, sub(ir, one, e));
+        return kas_ex_mul(ir, e, kas_ex_sub(ir, one, e));
     default:
         kas_ir_fail(ir, kas_fail(KAS_FAILURE, "function %d has no derivative", node->fn));
         return 0;
@@ -84,9 +75,9 @@ static kas_ex diff_binary(kas_ir *ir, const kas_ex_node *node, kas_ex leaf)
 {
     const kas_ex a = node->a[0], b = node->a[1];
     const kas_ex da = kas_ex_diff(ir, a, leaf), db = kas_ex_diff(ir, b, leaf);
-    const kas_ex first = mul(ir, kas_ex_partial(ir, (kas_fn)node->fn, a, b, true), da);
+    const kas_ex first = kas_ex_mul(ir, kas_ex_partial(ir, (kas_fn)node->fn, a, b, true), da);
     return kas_ex_binary(ir, KAS_FN_ADD, first,
-                         mul(ir, kas_ex_partial(ir, (kas_fn)node->fn, a, b, false), db));
+                         kas_ex_mul(ir, kas_ex_partial(ir, (kas_fn)node->fn, a, b, false), db));
 }
 
 kas_ex kas_ex_diff(kas_ir *ir, kas_ex e, kas_ex leaf)
@@ -97,7 +88,7 @@ kas_ex kas_ex_diff(kas_ir *ir, kas_ex e, kas_ex leaf)
     switch ((kas_ex_kind)node->kind) {
     case KAS_EX_UNARY: {
         kas_ex inner = kas_ex_diff(ir, node->a[0], leaf);
-        return inner == 0 ? 0 : mul(ir, outer_derivative(ir, e, node), inner);
+        return inner == 0 ? 0 : kas_ex_mul(ir, outer_derivative(ir, e, node), inner);
     }
     case KAS_EX_BINARY:
         return diff_binary(ir, node, leaf);

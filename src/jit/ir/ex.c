@@ -112,6 +112,16 @@ kas_ex kas_ex_binary(kas_ir *ir, kas_fn fn, kas_ex a, kas_ex b)
     return put(ir, &node);
 }
 
+kas_ex kas_ex_mul(kas_ir *ir, kas_ex a, kas_ex b)
+{
+    return kas_ex_binary(ir, KAS_FN_MUL, a, b);
+}
+
+kas_ex kas_ex_sub(kas_ir *ir, kas_ex a, kas_ex b)
+{
+    return kas_ex_binary(ir, KAS_FN_SUB, a, b);
+}
+
 kas_ex kas_ex_select(kas_ir *ir, kas_fn compare, kas_ex a, kas_ex b, kas_ex yes, kas_ex no)
 {
     if (yes == no)

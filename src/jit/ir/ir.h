@@ -279,6 +279,8 @@ kas_ex kas_ex_read(kas_ir *ir, int tensor, const kas_ix *idx);
 kas_ex kas_ex_load(kas_ir *ir, int tensor, kas_ix address);
 kas_ex kas_ex_unary(kas_ir *ir, kas_fn fn, kas_ex a);
 kas_ex kas_ex_binary(kas_ir *ir, kas_fn fn, kas_ex a, kas_ex b);
+kas_ex kas_ex_mul(kas_ir *ir, kas_ex a, kas_ex b);
+kas_ex kas_ex_sub(kas_ir *ir, kas_ex a, kas_ex b);
 kas_ex kas_ex_select(kas_ir *ir, kas_fn compare, kas_ex a, kas_ex b, kas_ex yes, kas_ex no);
 kas_ex kas_ex_guard(kas_ir *ir, kas_ix ix, int64_t low, int64_t high, kas_ex a);
 kas_ex kas_ex_reduce(kas_ir *ir, kas_fn fn, int var, kas_ex a);

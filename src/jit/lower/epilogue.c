@@ -66,32 +66,23 @@ void kas_epilogue_add_tensors(kas_ir *ir, int number, kas_epilogue_tensors *out)
 
 /* ---- expressions: those of cuda/kernels/activation.h ----------------------------------------- */
 
-static kas_ex binary(kas_ir *ir, kas_fn fn, kas_ex a, kas_ex b)
-{
-    return kas_ex_binary(ir, fn, a, b);
-}
-
-static kas_ex number(kas_ir *ir, double value)
-{
-    return kas_ex_const(ir, value);
-}
-
 static kas_ex relu6(kas_ir *ir, kas_ex x)
 {
-    return binary(ir, KAS_FN_MIN, binary(ir, KAS_FN_MAX, x, number(ir, 0)), number(ir, 6));
+    return kas_ex_binary(ir, KAS_FN_MIN, kas_ex_binary(ir, KAS_FN_MAX, x, kas_ex_const(ir, 0)),
+                         kas_ex_const(ir, 6));
 }
 
 static kas_ex hard_sigmoid(kas_ir *ir, kas_ex x)
 {
-    return binary(ir, KAS_FN_MUL, relu6(ir, binary(ir, KAS_FN_ADD, x, number(ir, 3))),
-                  number(ir, 1.0 / 6));
+    return kas_ex_mul(ir, relu6(ir, kas_ex_binary(ir, KAS_FN_ADD, x, kas_ex_const(ir, 3))),
+                      kas_ex_const(ir, 1.0 / 6));
 }
 
 static kas_ex normal_cdf(kas_ir *ir, kas_ex x)
 {
-    const kas_ex erf =
-        kas_ex_unary(ir, KAS_FN_ERF, binary(ir, KAS_FN_MUL, x, number(ir, sqrt(0.5))));
-    return binary(ir, KAS_FN_ADD, number(ir, 0.5), binary(ir, KAS_FN_MUL, number(ir, 0.5), erf));
+    const kas_ex erf = kas_ex_unary(ir, KAS_FN_ERF, kas_ex_mul(ir, x, kas_ex_const(ir, sqrt(0.5))));
+    return kas_ex_binary(ir, KAS_FN_ADD, kas_ex_const(ir, 0.5),
+                         kas_ex_mul(ir, kas_ex_const(ir, 0.5), erf));
 }
 
 static kas_ex activate(kas_ir *ir, kas_activation kind, kas_ex x)
@@ -100,7 +91,7 @@ static kas_ex activate(kas_ir *ir, kas_activation kind, kas_ex x)
     case KAS_ACTIVATION_NONE:
         return x;
     case KAS_ACTIVATION_RELU:
-        return binary(ir, KAS_FN_MAX, x, number(ir, 0));
+        return kas_ex_binary(ir, KAS_FN_MAX, x, kas_ex_const(ir, 0));
     case KAS_ACTIVATION_RELU6:
         return relu6(ir, x);
     case KAS_ACTIVATION_SIGMOID:
@@ -108,11 +99,11 @@ static kas_ex activate(kas_ir *ir, kas_activation kind, kas_ex x)
     case KAS_ACTIVATION_HARD_SIGMOID:
         return hard_sigmoid(ir, x);
     case KAS_ACTIVATION_SILU:
-        return binary(ir, KAS_FN_MUL, x, kas_ex_unary(ir, KAS_FN_SIGMOID, x));
+        return kas_ex_mul(ir, x, kas_ex_unary(ir, KAS_FN_SIGMOID, x));
     case KAS_ACTIVATION_HARD_SWISH:
-        return binary(ir, KAS_FN_MUL, x, hard_sigmoid(ir, x));
+        return kas_ex_mul(ir, x, hard_sigmoid(ir, x));
     case KAS_ACTIVATION_GELU:
-        return binary(ir, KAS_FN_MUL, x, normal_cdf(ir, x));
+        return kas_ex_mul(ir, x, normal_cdf(ir, x));
     }
     kas_ir_fail(ir, kas_fail(KAS_UNSUPPORTED, "activation %d cannot be lowered", (int)kind));
     return 0;
@@ -126,11 +117,11 @@ kas_ex kas_epilogue_value(kas_ir *ir, const kas_epilogue_tensors *t, kas_ex valu
     kas_ex part[KAS_NORM_PARTS];
     for (int i = 0; i < KAS_NORM_PARTS; i++)
         part[i] = kas_ex_load(ir, t->norm[i], t->channel);
-    const kas_ex deviations = binary(
-        ir, KAS_FN_MUL, binary(ir, KAS_FN_SUB, value, part[KAS_NORM_MEAN]), part[KAS_NORM_RSTD]);
-    kas_ex y = binary(ir, KAS_FN_ADD, binary(ir, KAS_FN_MUL, deviations, part[KAS_NORM_GAMMA]),
-                      part[KAS_NORM_BETA]);
+    const kas_ex deviations =
+        kas_ex_mul(ir, kas_ex_sub(ir, value, part[KAS_NORM_MEAN]), part[KAS_NORM_RSTD]);
+    kas_ex y = kas_ex_binary(ir, KAS_FN_ADD, kas_ex_mul(ir, deviations, part[KAS_NORM_GAMMA]),
+                             part[KAS_NORM_BETA]);
     if (epilogue.residual)
-        y = binary(ir, KAS_FN_ADD, y, kas_ex_load(ir, t->residual, t->address));
+        y = kas_ex_binary(ir, KAS_FN_ADD, y, kas_ex_load(ir, t->residual, t->address));
     return activate(ir, epilogue.activation, y);
 }

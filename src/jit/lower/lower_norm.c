@@ -4,21 +4,11 @@
 
 static const double epsilon = 1e-5; /* docs/primitives.md */
 
-static kas_ex mul(kas_ir *ir, kas_ex a, kas_ex b)
-{
-    return kas_ex_binary(ir, KAS_FN_MUL, a, b);
-}
-
-static kas_ex sub(kas_ir *ir, kas_ex a, kas_ex b)
-{
-    return kas_ex_binary(ir, KAS_FN_SUB, a, b);
-}
-
 /* Returns the mean of `body` over the dims. */
 static kas_ex mean_of(kas_lower *l, const kas_along *dims, int tensor, kas_ex body)
 {
     const kas_ex sum = kas_lower_along_reduce(l, KAS_FN_REDUCE_SUM, dims, tensor, body);
-    return mul(l->ir, sum, kas_ex_const(l->ir, 1.0 / (double)dims->elements));
+    return kas_ex_mul(l->ir, sum, kas_ex_const(l->ir, 1.0 / (double)dims->elements));
 }
 
 static int lower_mean(kas_lower *l, int node)
@@ -35,8 +25,8 @@ static int lower_mean(kas_lower *l, int node)
 
 static kas_ex centred(kas_lower *l, int node, int mean, const kas_ix *idx)
 {
-    return sub(l->ir, kas_lower_read(l, l->kernel->node[node].in[0], idx),
-               kas_ex_read(l->ir, mean, idx));
+    return kas_ex_sub(l->ir, kas_lower_read(l, l->kernel->node[node].in[0], idx),
+                      kas_ex_read(l->ir, mean, idx));
 }
 
 static int lower_inverse(kas_lower *l, int node, int mean)
@@ -47,7 +37,7 @@ static int lower_inverse(kas_lower *l, int node, int mean)
     kas_ix idx[KAS_IR_RANK];
     const int inverse = kas_lower_along_tensor(l, &dims, idx);
     const kas_ex c = centred(l, node, mean, idx);
-    const kas_ex variance = mean_of(l, &dims, inverse, mul(ir, c, c));
+    const kas_ex variance = mean_of(l, &dims, inverse, kas_ex_mul(ir, c, c));
     const kas_ex deviation = kas_ex_unary(
         ir, KAS_FN_SQRT, kas_ex_binary(ir, KAS_FN_ADD, variance, kas_ex_const(ir, epsilon)));
     ir->tensor[inverse].def = kas_ex_binary(ir, KAS_FN_DIV, kas_ex_const(ir, 1), deviation);
@@ -63,7 +53,8 @@ void kas_lower_norm(kas_lower *l, int node)
     kas_ix idx[KAS_IR_RANK];
     l->aux[node] = inverse;
     kas_lower_vars(l, node, idx);
-    ir->tensor[tensor].def = mul(ir, centred(l, node, mean, idx), kas_ex_read(ir, inverse, idx));
+    ir->tensor[tensor].def =
+        kas_ex_mul(ir, centred(l, node, mean, idx), kas_ex_read(ir, inverse, idx));
 }
 
 /* Returns the mean over the dims of dy, or of dy * y. */
@@ -75,7 +66,7 @@ static int gradient_mean(kas_lower *l, int node, bool times_y)
     const int mean = kas_lower_along_tensor(l, &dims, idx);
     kas_ex body = kas_lower_read_gradient(l, node, idx);
     if (times_y)
-        body = mul(l->ir, body, kas_lower_read(l, node, idx));
+        body = kas_ex_mul(l->ir, body, kas_lower_read(l, node, idx));
     const kas_ex e = mean_of(l, &dims, mean, body);
     l->ir->tensor[mean].def = e;
     return mean;
@@ -89,7 +80,7 @@ void kas_lower_norm_gradient(kas_lower *l, int node)
     const int mean = gradient_mean(l, node, false), dot = gradient_mean(l, node, true);
     kas_ix idx[KAS_IR_RANK];
     kas_lower_vars(l, in, idx);
-    kas_ex e = sub(ir, kas_lower_read_gradient(l, node, idx), kas_ex_read(ir, mean, idx));
-    e = sub(ir, e, mul(ir, kas_lower_read(l, node, idx), kas_ex_read(ir, dot, idx)));
-    kas_lower_contribute(l, in, mul(ir, e, kas_ex_read(ir, l->aux[node], idx)));
+    kas_ex e = kas_ex_sub(ir, kas_lower_read_gradient(l, node, idx), kas_ex_read(ir, mean, idx));
+    e = kas_ex_sub(ir, e, kas_ex_mul(ir, kas_lower_read(l, node, idx), kas_ex_read(ir, dot, idx)));
+    kas_lower_contribute(l, in, kas_ex_mul(ir, e, kas_ex_read(ir, l->aux[node], idx)));
 }
