@@ -354,7 +354,7 @@ static kas_status total_gradient(builder *b, int weight)
     const int64_t floats[2] = {p->pieces, (dw.floats + 15) / 16 * 16};
     const int parts = kas_ir_add_tensor(ir, KAS_TENSOR_EXTERN, 2, floats, 0),
               sum = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, 1, &dw.floats, 0);
-    const int piece = p->pieces > 1 ? kas_ir_var(ir, p->pieces) : -1;
+    const int piece = kas_ir_loop_var(ir, p->pieces);
     int number, whole;
     kas_operation *op;
     KAS_TRY(ir->status);

@@ -166,6 +166,13 @@ kas_ex kas_ex_reduce(kas_ir *ir, kas_fn fn, int var, kas_ex a)
     return put(ir, &node);
 }
 
+kas_ex kas_ex_reduce_all(kas_ir *ir, kas_fn fn, int vars, const int *var, kas_ex a)
+{
+    for (int i = vars - 1; i >= 0; i--)
+        a = var[i] < 0 ? a : kas_ex_reduce(ir, fn, var[i], a);
+    return a;
+}
+
 kas_ex kas_ex_row(kas_ir *ir, kas_fn fn, int var, kas_ex a)
 {
     NODE(node, KAS_EX_ROW);

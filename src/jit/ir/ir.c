@@ -59,6 +59,17 @@ int kas_ir_var(kas_ir *ir, int64_t size)
     return ir->vars++;
 }
 
+int kas_ir_loop_var(kas_ir *ir, int64_t size)
+{
+    return size > 1 ? kas_ir_var(ir, size) : -1;
+}
+
+void kas_ir_own_index(kas_ir *ir, int tensor, kas_ix *idx)
+{
+    for (int d = 0; d < ir->tensor[tensor].rank; d++)
+        idx[d] = kas_ix_var(ir, ir->tensor[tensor].var[d]);
+}
+
 void kas_ir_memory_order(const kas_ir_tensor *t, int *dim)
 {
     int count = 0;
@@ -136,7 +147,7 @@ int kas_ir_add_tensor(kas_ir *ir, kas_tensor_kind kind, int rank, const int64_t 
                        .buffer = -1};
     for (int d = 0; d < rank; d++) {
         t.size[d] = size[d];
-        t.var[d] = size[d] > 1 ? kas_ir_var(ir, size[d]) : -1;
+        t.var[d] = kas_ir_loop_var(ir, size[d]);
     }
     set_layout(&t);
     ir->tensor[ir->tensors] = t;

@@ -207,10 +207,14 @@ void kas_ir_fail(kas_ir *ir, kas_status status);
 
 /* Returns a new variable with values in [0, size). */
 int kas_ir_var(kas_ir *ir, int64_t size);
+/* Returns a new variable, or -1, which stands for the index 0, where there is one value. */
+int kas_ir_loop_var(kas_ir *ir, int64_t size);
 /* Adds a tensor, row-major over `size`, with new variables. pitch 0: dense; else the first three
  * dims are batch, h, w and a pixel (the product of the others) takes `pitch` elements. Tensors with
  * a pitch and tensors that the caller gives are of the IR's dtype; the rest (sums) are float32. */
 int kas_ir_add_tensor(kas_ir *ir, kas_tensor_kind kind, int rank, const int64_t *size, int pitch);
+/* Writes the variables of a tensor as indices. */
+void kas_ir_own_index(kas_ir *ir, int tensor, kas_ix *idx);
 /* Puts channel dims, as bits, in front of the other channel dims in memory. Indices stay as they are,
  * so whoever reads or writes the tensor need not know; a library's operand stays in its order. */
 void kas_ir_put_ahead(kas_ir *ir, int tensor, uint32_t ahead);
@@ -284,6 +288,8 @@ kas_ex kas_ex_sub(kas_ir *ir, kas_ex a, kas_ex b);
 kas_ex kas_ex_select(kas_ir *ir, kas_fn compare, kas_ex a, kas_ex b, kas_ex yes, kas_ex no);
 kas_ex kas_ex_guard(kas_ir *ir, kas_ix ix, int64_t low, int64_t high, kas_ex a);
 kas_ex kas_ex_reduce(kas_ir *ir, kas_fn fn, int var, kas_ex a);
+/* Returns nested reductions over these variables, outermost first; -1 is none. */
+kas_ex kas_ex_reduce_all(kas_ir *ir, kas_fn fn, int vars, const int *var, kas_ex a);
 /* Returns fn over all values of `var`, on which a depends; the result is the same for all of
  * them. */
 kas_ex kas_ex_row(kas_ir *ir, kas_fn fn, int var, kas_ex a);

@@ -36,7 +36,7 @@ kas_along kas_lower_along(kas_lower *l, const kas_span *span)
     sort_dims(&in, &dims);
     for (int i = 0; i < dims.count; i++) {
         const int64_t extent = in.size[dims.dim[i]];
-        dims.var[i] = extent > 1 ? kas_ir_var(l->ir, extent) : -1;
+        dims.var[i] = kas_ir_loop_var(l->ir, extent);
         dims.elements *= extent;
         dims.size[dims.dim[i]] = 1;
     }
@@ -49,8 +49,7 @@ int kas_lower_along_tensor(kas_lower *l, const kas_along *dims, kas_ix *idx)
     kas_ir_put_ahead(l->ir, tensor, dims->ahead);
     l->ir->tensor[tensor].along = dims->elements;
     l->ir->tensor[tensor].dtype = KAS_F32; /* few values, and many depend on them */
-    for (int d = 0; d < dims->rank; d++)
-        idx[d] = kas_ix_var(l->ir, l->ir->tensor[tensor].var[d]);
+    kas_ir_own_index(l->ir, tensor, idx);
     for (int i = 0; i < dims->count; i++)
         idx[dims->dim[i]] = kas_ix_var(l->ir, dims->var[i]);
     return tensor;

@@ -70,7 +70,7 @@ static int contracted_vars(kas_lower *l, int node, kas_ix *digit, int *var)
     int count = 0;
     for (int i = 0; i < fc->channels + fc->taps; i++) {
         const int d = i < fc->channels ? fc->channel[i] : fc->tap[i - fc->channels];
-        var[count] = l->size[in][d] > 1 ? kas_ir_var(l->ir, l->size[in][d]) : -1;
+        var[count] = kas_ir_loop_var(l->ir, l->size[in][d]);
         digit[d] = kas_ix_var(l->ir, var[count++]);
     }
     return count;
@@ -85,14 +85,12 @@ void kas_fc_direct(kas_lower *l, int node)
     int var[KAS_FC_DIMS];
     direct_weight(l, node);
     fc->output = kas_lower_tensor(l, out.size, out.rank);
-    for (int i = 0; i < out.rank; i++)
-        at[i] = kas_ix_var(ir, ir->tensor[fc->output].var[i]);
+    kas_ir_own_index(ir, fc->output, at);
     const int count = contracted_vars(l, node, digit, var);
     const mac m = mac_at(l, node, at, digit);
     kas_ex e = kas_ex_binary(ir, KAS_FN_MUL, kas_lower_read(l, fc->in, m.operand),
                              kas_ex_read(ir, l->weight_tensor[fc->weight], m.weight));
-    for (int i = count - 1; i >= 0; i--)
-        e = kas_ex_reduce(ir, KAS_FN_REDUCE_SUM, var[i], e);
+    e = kas_ex_reduce_all(ir, KAS_FN_REDUCE_SUM, count, var, e);
     ir->tensor[fc->output].def = e;
 }
 
@@ -105,7 +103,7 @@ static void direct_data_gradient(kas_lower *l, int node)
     kas_ix idx[KAS_IR_RANK], at[KAS_IR_RANK], out_idx[KAS_IR_RANK];
     kas_lower_vars(l, in, idx);
     const int q = kas_lower_q_var(l, node, in);
-    const int o = fc->sizes.fan_out > 1 ? kas_ir_var(ir, fc->sizes.fan_out) : -1;
+    const int o = kas_ir_loop_var(ir, fc->sizes.fan_out);
     kas_fc_merged_pixel(l, node, idx, idx + KAS_DIM_C, at);
     at[out.q] = kas_ix_var(ir, q);
     at[out.p] = idx[KAS_DIM_P];
@@ -158,12 +156,11 @@ static void direct_weight_gradient(kas_lower *l, int node)
     kas_ix pixel[KAS_DIM_Q], at[KAS_IR_RANK], digit[KAS_FC_DIMS] = {0}, out_idx[KAS_IR_RANK];
     int var[KAS_DIM_Q], kept[KAS_FC_DIMS], d = 0;
     for (int i = 0; i < KAS_DIM_Q; i++) {
-        var[i] = in.size[i] > 1 ? kas_ir_var(ir, in.size[i]) : -1;
+        var[i] = kas_ir_loop_var(ir, in.size[i]);
         pixel[i] = kas_ix_var(ir, var[i]);
     }
     for (int i = 0; i < fc->kepts; i++) {
-        const int64_t size = l->size[fc->in][fc->kept[i]];
-        kept[i] = size > 1 ? kas_ir_var(ir, size) : -1;
+        kept[i] = kas_ir_loop_var(ir, l->size[fc->in][fc->kept[i]]);
         digit[fc->kept[i]] = kas_ix_var(ir, kept[i]);
     }
     kas_fc_merged_pixel(l, node, pixel, digit, at);

@@ -79,8 +79,7 @@ static int times_gain(kas_lower *l, int weights)
     const kas_ir_tensor from = ir->tensor[weights];
     const int scaled = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, from.rank, from.size, 0);
     kas_ix idx[KAS_IR_RANK];
-    for (int d = 0; d < from.rank; d++)
-        idx[d] = kas_ix_var(ir, ir->tensor[scaled].var[d]);
+    kas_ir_own_index(ir, scaled, idx);
     const kas_ex value = kas_lower_times_gain(l, kas_ex_read(ir, weights, idx));
     ir->tensor[scaled].def = value;
     ir->tensor[scaled].dtype = ir->dtype;
@@ -98,8 +97,7 @@ static int merged_filter(kas_lower *l, int node, int filter)
     const int64_t size[4] = {d.c_out, d.kernel_h, d.kernel_w, d.c_in};
     const int merged = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, 4, size, 0);
     kas_ix at[4];
-    for (int i = 0; i < 4; i++)
-        at[i] = kas_ix_var(ir, ir->tensor[merged].var[i]);
+    kas_ir_own_index(ir, merged, at);
     const int64_t in = d.c_in / d.groups, out = d.c_out / d.groups;
     const kas_ix apart =
         kas_ix_add(ir, kas_ix_div(ir, at[0], out), kas_ix_scale(ir, kas_ix_div(ir, at[3], in), -1));
@@ -119,8 +117,7 @@ static int own_gradient(kas_lower *l, int node, int merged)
     const int64_t size[4] = {d.c_out, d.kernel_h, d.kernel_w, in};
     const int own = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, 4, size, 0);
     kas_ix at[4];
-    for (int i = 0; i < 4; i++)
-        at[i] = kas_ix_var(ir, ir->tensor[own].var[i]);
+    kas_ir_own_index(ir, own, at);
     at[3] = kas_ix_add(ir, at[3], kas_ix_scale(ir, kas_ix_div(ir, at[0], out), in));
     const kas_ex value = kas_ex_read(ir, merged, at);
     ir->tensor[own].def = value;
@@ -189,17 +186,14 @@ static int sum_of_shifted(kas_lower *l, int node, int map)
     const int sum = kas_lower_tensor(l, out.size, out.rank);
     kas_ix idx[KAS_IR_RANK], from[2];
     int var[2];
-    for (int i = 0; i < out.rank; i++)
-        idx[i] = kas_ix_var(ir, ir->tensor[sum].var[i]);
+    kas_ir_own_index(ir, sum, idx);
     for (int i = 0; i < 2; i++) {
-        var[i] = t.size[out.rank + i] > 1 ? kas_ir_var(ir, t.size[out.rank + i]) : -1;
+        var[i] = kas_ir_loop_var(ir, t.size[out.rank + i]);
         idx[out.rank + i] = kas_ix_var(ir, var[i]);
     }
     shift_pixel(l, node, 1, idx, idx + out.rank, from);
     kas_ex e = inside(l, node, from, kas_ex_read(ir, map, idx));
-    for (int i = 1; i >= 0; i--)
-        e = kas_ex_reduce(ir, KAS_FN_REDUCE_SUM, var[i], e);
-    ir->tensor[sum].def = e;
+    ir->tensor[sum].def = kas_ex_reduce_all(ir, KAS_FN_REDUCE_SUM, 2, var, e);
     return sum;
 }
 
@@ -239,8 +233,7 @@ void kas_fc_library(kas_lower *l, int node)
     kas_ix at[KAS_IR_RANK], idx[KAS_IR_RANK];
     library_weight(l, node);
     fc->input = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, in.rank, in.size, d.x_pitch);
-    for (int i = 0; i < in.rank; i++)
-        at[i] = kas_ix_var(ir, ir->tensor[fc->input].var[i]);
+    kas_ir_own_index(ir, fc->input, at);
     kas_fc_base_index(l, node, at, idx);
     ir->tensor[fc->input].def = kas_lower_read(l, fc->base, idx);
     fc->filter = l->weight_tensor[fc->weight];
@@ -263,8 +256,7 @@ static int output_gradient(kas_lower *l, int node, const kas_conv_desc *d)
     const kas_fc_side out = map_side(l, node);
     const int dy = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, out.rank, out.size, d->y_pitch);
     kas_ix at[KAS_IR_RANK], idx[KAS_IR_RANK], from[2];
-    for (int i = 0; i < out.rank; i++)
-        at[i] = kas_ix_var(ir, ir->tensor[dy].var[i]);
+    kas_ir_own_index(ir, dy, at);
     if (shifted)
         shift_pixel(l, node, -1, at, at + out.rank - 2, from);
     kas_fc_node_index(l, node, at, idx);

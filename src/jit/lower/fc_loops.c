@@ -110,16 +110,9 @@ static void move(kas_lower *l, const kas_conv_desc *d, const kas_ix tap[2], plac
 static void make_vars(kas_lower *l, int count, const int64_t *size, int *var, kas_ix *ix)
 {
     for (int i = 0; i < count; i++) {
-        var[i] = size[i] > 1 ? kas_ir_var(l->ir, size[i]) : -1;
+        var[i] = kas_ir_loop_var(l->ir, size[i]);
         ix[i] = kas_ix_var(l->ir, var[i]);
     }
-}
-
-static kas_ex sum(kas_lower *l, int count, const int *var, kas_ex e)
-{
-    for (int i = count - 1; i >= 0; i--)
-        e = kas_ex_reduce(l->ir, KAS_FN_REDUCE_SUM, var[i], e);
-    return e;
 }
 
 static kas_ix output_of(kas_lower *l, const kas_conv_desc *d, kas_ix group, kas_ix out)
@@ -145,8 +138,7 @@ static int outputs_last(kas_lower *l, const kas_conv_desc *d, int filter)
                              result_of(d)};
     const int last = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, 5, size, 0);
     kas_ix ix[5];
-    for (int i = 0; i < 5; i++)
-        ix[i] = kas_ix_var(ir, ir->tensor[last].var[i]);
+    kas_ir_own_index(ir, last, ix);
     const kas_ix at[4] = {output_of(l, d, ix[0], ix[4]), ix[2], ix[3], ix[1]};
     const kas_ex e = read_weights(l, d, filter, at);
     ir->tensor[last].def = e;
@@ -198,7 +190,7 @@ static int sum_of_windows(kas_lower *l, const kas_conv_desc *d, bool data, int f
                           : data                   ? read_weights(l, d, filter, backward)
                                  : kas_ex_read(ir, outputs_last(l, d, filter), forward);
     const kas_ex e = kas_ex_binary(ir, KAS_FN_MUL, read_source(l, d, &s, &at), weight);
-    const kas_ex total = sum(l, 3, var, e);
+    const kas_ex total = kas_ex_reduce_all(ir, KAS_FN_REDUCE_SUM, 3, var, e);
     ir->tensor[result].def = total;
     ir->tensor[result].alone = ir->cpu && !kas_conv_is_depthwise(d);
     return result;
@@ -223,8 +215,9 @@ static kas_ex sum_of_pixels(kas_lower *l, const kas_conv_desc *d, int x, int dy,
     ir->tensor[dy].operand = true;
     const kas_ex e =
         kas_ex_binary(ir, KAS_FN_MUL, read_source(l, d, &t, &of), read_source(l, d, &s, &read));
-    return ir->cpu && !kas_conv_is_depthwise(d) ? sum(l, 3, var, e)
-                                                : kas_lower_sum(l, rank, own, 3, var, e);
+    return ir->cpu && !kas_conv_is_depthwise(d)
+               ? kas_ex_reduce_all(ir, KAS_FN_REDUCE_SUM, 3, var, e)
+               : kas_lower_sum(l, rank, own, 3, var, e);
 }
 
 /* Returns the gradient of the weights, with the dims of `side`, in the library's order. */
@@ -236,8 +229,7 @@ static int weight_gradient(kas_lower *l, const kas_fc_side *side, const kas_conv
                   first_size[3] = {d->kernel_h, d->kernel_w, d->groups};
     const int dw = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, side->rank, side->size, 0);
     kas_ix own[KAS_IR_RANK], at[4];
-    for (int i = 0; i < side->rank; i++)
-        own[i] = kas_ix_var(ir, ir->tensor[dw].var[i]);
+    kas_ir_own_index(ir, dw, own);
     kas_ix_unflatten(ir, kas_ix_flatten(ir, side->rank, side->size, own), 4, size, at);
     kas_ex e;
     if (kas_conv_is_depthwise(d)) {
@@ -275,8 +267,7 @@ int kas_fc_loops(kas_lower *l, const kas_fc_side *side, int pitch, kas_conv_pass
     const int result = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, side->rank, side->size, pitch);
     const int64_t channels = (data ? d->c_in : d->c_out) / d->groups;
     kas_ix idx[KAS_IR_RANK];
-    for (int i = 0; i < side->rank; i++)
-        idx[i] = kas_ix_var(ir, ir->tensor[result].var[i]);
+    kas_ir_own_index(ir, result, idx);
     const kas_ix flat =
         kas_ix_flatten(ir, side->rank - KAS_DIM_Q, side->size + KAS_DIM_Q, idx + KAS_DIM_Q);
     const kas_ix at[5] = {idx[0], idx[1], idx[2], kas_ix_div(ir, flat, channels),

@@ -16,9 +16,7 @@ int kas_lower_dim(const kas_lower *l, int node, int i)
 
 void kas_lower_vars(kas_lower *l, int node, kas_ix *idx)
 {
-    const int tensor = l->tensor[node];
-    for (int d = 0; d < l->ir->tensor[tensor].rank; d++)
-        idx[d] = kas_ix_var(l->ir, l->ir->tensor[tensor].var[d]);
+    kas_ir_own_index(l->ir, l->tensor[node], idx);
 }
 
 int kas_lower_pitch(const kas_lower *l, int64_t channels)
@@ -208,7 +206,7 @@ static void lower_output(kas_lower *l)
     kas_ix idx[KAS_IR_RANK];
     for (int d = 0; d < KAS_DIM_P; d++)
         idx[d] = kas_ix_var(ir, var[d]);
-    const int p = t->parts_in > 1 ? kas_ir_var(ir, t->parts_in) : -1;
+    const int p = kas_ir_loop_var(ir, t->parts_in);
     idx[KAS_DIM_P] = kas_ix_var(ir, p);
     const kas_ir_tensor *value = &ir->tensor[l->tensor[last]];
     kas_ix_unflatten(ir, kas_ix_var(ir, ir->tensor[l->y].var[KAS_DIM_C]), value->rank - KAS_DIM_C,

@@ -123,17 +123,12 @@ kas_ex kas_bmm_scaled(kas_lower *l, const kas_lowered_bmm *b, kas_ex e)
     return kas_ex_binary(l->ir, KAS_FN_MUL, kas_ex_const(l->ir, b->scale), e);
 }
 
-static int new_var(kas_lower *l, int64_t size)
-{
-    return size > 1 ? kas_ir_var(l->ir, size) : -1;
-}
-
 /* value[m][n] = scale * sum over k */
 static void loops(kas_lower *l, const kas_lowered_bmm *b)
 {
     kas_ix idx[KAS_IR_RANK], lhs[KAS_IR_RANK], rhs[KAS_IR_RANK], m, n;
     kas_batch_index batch;
-    const int k = new_var(l, b->k);
+    const int k = kas_ir_loop_var(l->ir, b->k);
     const kas_ir_tensor t = l->ir->tensor[l->tensor[b->value.node]];
     kas_lower_vars(l, b->value.node, idx);
     kas_bmm_split(l, &b->value, idx, &batch, &m, &n);
@@ -151,7 +146,7 @@ static void loops_gradient(kas_lower *l, const kas_lowered_bmm *b, bool of_lhs)
     const kas_matrix *to = of_lhs ? &b->lhs : &b->rhs, *other = of_lhs ? &b->rhs : &b->lhs;
     kas_ix idx[KAS_IR_RANK], value[KAS_IR_RANK], partner[KAS_IR_RANK], first, second;
     kas_batch_index batch;
-    const int v = new_var(l, of_lhs ? b->n : b->m);
+    const int v = kas_ir_loop_var(l->ir, of_lhs ? b->n : b->m);
     const kas_ix over = kas_ix_var(l->ir, v);
     const kas_ir_tensor t = l->ir->tensor[l->tensor[to->node]];
     kas_lower_vars(l, to->node, idx);

@@ -134,7 +134,7 @@ static int readers(kas_lower *l, int node, const kas_ix *idx, kas_ix *rhs_idx, i
         for (int i = 0; i < whole; i++) {
             const bool edge = i == whole - 1;
             const int64_t repeats = t.rhs_size[i] / (edge ? part : 1);
-            var[count] = repeats > 1 ? kas_ir_var(ir, repeats) : -1;
+            var[count] = kas_ir_loop_var(ir, repeats);
             digit[i] = kas_ix_scale(ir, kas_ix_var(ir, var[count++]), edge ? part : 1);
             if (edge)
                 digit[i] = kas_ix_add(ir, digit[i], kas_ix_div(ir, flat, inside));

@@ -38,11 +38,10 @@ static kas_ex reduce_node(kas_lower *l, int node, int in, int tensor, kas_fn fn)
 {
     kas_ir *ir = l->ir;
     const int64_t extent = l->size[in][l->kernel->node[node].dim];
-    const int var = extent > 1 ? kas_ir_var(ir, extent) : -1;
+    const int var = kas_ir_loop_var(ir, extent);
     const kas_ir_tensor result = ir->tensor[tensor];
     kas_ix idx[KAS_IR_RANK], in_idx[KAS_IR_RANK];
-    for (int d = 0; d < result.rank; d++)
-        idx[d] = kas_ix_var(ir, result.var[d]);
+    kas_ir_own_index(ir, tensor, idx);
     operand_index(l, node, in, idx, kas_ix_var(ir, var), in_idx);
     kas_ex x = kas_lower_read(l, in, in_idx);
     if (fn != KAS_FN_REDUCE_SUM)
@@ -112,8 +111,7 @@ static int reduce_chunks(kas_lower *l, int node, int64_t chunk, kas_fn fn)
     memcpy(size + 1, result.size, sizeof *size * (size_t)result.rank);
     const int tensor = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, result.rank + 1, size, 0);
     const int var = kas_ir_var(ir, chunk);
-    for (int d = 0; d <= result.rank; d++)
-        idx[d] = kas_ix_var(ir, ir->tensor[tensor].var[d]);
+    kas_ir_own_index(ir, tensor, idx);
     operand_index(l, node, n->in[0], idx + 1,
                   kas_ix_add(ir, kas_ix_scale(ir, idx[0], chunk), kas_ix_var(ir, var)), in_idx);
     const kas_ex e = kas_ex_reduce(ir, fn, var, kas_lower_read(l, n->in[0], in_idx));
@@ -131,8 +129,7 @@ static kas_ex read_chunk(kas_lower *l, int node, int chunks, int var)
 
 static int chunk_var(kas_lower *l, int chunks)
 {
-    const int64_t count = l->ir->tensor[chunks].size[0];
-    return count > 1 ? kas_ir_var(l->ir, count) : -1;
+    return kas_ir_loop_var(l->ir, l->ir->tensor[chunks].size[0]);
 }
 
 /* Returns the number of the largest element. */

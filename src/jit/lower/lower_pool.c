@@ -69,16 +69,9 @@ static kas_ex count_inside(kas_ir *ir, const pool_window *w, const kas_ix *idx)
 static void tap_vars(kas_ir *ir, const pool_window *w, int *var, kas_ix *tap)
 {
     for (int i = 0; i < AXES; i++) {
-        var[i] = w->taps[i] > 1 ? kas_ir_var(ir, w->taps[i]) : -1;
+        var[i] = kas_ir_loop_var(ir, w->taps[i]);
         tap[i] = kas_ix_var(ir, var[i]);
     }
-}
-
-static kas_ex reduce(kas_ir *ir, kas_fn fn, const int *var, kas_ex e)
-{
-    for (int i = AXES - 1; i >= 0; i--)
-        e = var[i] < 0 ? e : kas_ex_reduce(ir, fn, var[i], e);
-    return e;
 }
 
 /* Returns x inside the image, and the lowest float outside. */
@@ -99,7 +92,7 @@ static kas_ex over_window(kas_ir *ir, const pool_window *w, kas_fn fn, const int
         x = inside(ir, w, from, x);
     if (fn == KAS_FN_REDUCE_ARGMAX)
         x = or_lowest(ir, w, from, x);
-    return reduce(ir, fn, var, x);
+    return kas_ex_reduce_all(ir, fn, AXES, var, x);
 }
 
 /* Returns the sum or maximum over the whole windows of what `node` reads. */
@@ -122,7 +115,7 @@ static kas_ex winner(kas_lower *l, int node)
     kas_ir *ir = l->ir;
     const pool_window w = window_of(l, node);
     const int64_t taps = w.taps[0] * w.taps[1];
-    const int var = taps > 1 ? kas_ir_var(ir, taps) : -1;
+    const int var = kas_ir_loop_var(ir, taps);
     const kas_ix number = kas_ix_var(ir, var);
     const kas_ix tap[AXES] = {kas_ix_div(ir, number, w.taps[1]), kas_ix_mod(ir, number, w.taps[1])};
     kas_ix idx[KAS_IR_RANK], from[AXES];
@@ -152,8 +145,7 @@ static int reduce_rows(kas_lower *l, int node, pool_window w, kas_fn fn)
     kas_ix idx[KAS_IR_RANK], tap[AXES], from[AXES];
     int var[AXES];
     w.taps[0] = 1;
-    for (int d = 0; d < result.rank; d++)
-        idx[d] = kas_ix_var(ir, ir->tensor[tensor].var[d]);
+    kas_ir_own_index(ir, tensor, idx);
     tap_vars(ir, &w, var, tap);
     move_pixel(ir, &w, tap, 1, idx, from);
     const kas_ex e =
@@ -166,12 +158,10 @@ static int reduce_rows(kas_lower *l, int node, pool_window w, kas_fn fn)
 static kas_ex reduce_columns(kas_lower *l, pool_window w, int tensor, int rows, kas_fn fn)
 {
     kas_ir *ir = l->ir;
-    const kas_ir_tensor result = ir->tensor[tensor];
     kas_ix idx[KAS_IR_RANK], tap[AXES], from[AXES];
     int var[AXES];
     w.taps[1] = 1;
-    for (int d = 0; d < result.rank; d++)
-        idx[d] = kas_ix_var(ir, result.var[d]);
+    kas_ir_own_index(ir, tensor, idx);
     tap_vars(ir, &w, var, tap);
     move_pixel(ir, &w, tap, 1, idx, from);
     return over_window(ir, &w, fn, var, from, kas_ex_read(ir, rows, idx));
@@ -226,8 +216,7 @@ static int share_of_each(kas_lower *l, int node, const pool_window *w)
     const kas_ir_tensor value = ir->tensor[l->tensor[node]];
     const int share = kas_lower_like(l, l->tensor[node], value.pitch);
     kas_ix idx[KAS_IR_RANK];
-    for (int d = 0; d < value.rank; d++)
-        idx[d] = kas_ix_var(ir, ir->tensor[share].var[d]);
+    kas_ir_own_index(ir, share, idx);
     const kas_ex e = kas_ex_binary(ir, KAS_FN_DIV, kas_lower_read_gradient(l, node, idx),
                                    count_inside(ir, w, idx));
     ir->tensor[share].def = e;
@@ -250,19 +239,17 @@ static kas_ex from_windows(kas_lower *l, int node, const pool_window *w, int won
     if (won >= 0)
         e = kas_ex_select(ir, KAS_FN_EQ, kas_ex_read(ir, won, idx), kas_ex_index(ir, number), e,
                           kas_ex_const(ir, 0));
-    return reduce(ir, KAS_FN_REDUCE_SUM, var, inside(ir, w, from, e));
+    return kas_ex_reduce_all(ir, KAS_FN_REDUCE_SUM, AXES, var, inside(ir, w, from, e));
 }
 
 /* Makes the gradient of what reduce_rows made. */
 static int gradient_of_rows(kas_lower *l, int node, pool_window w, int won, int dy)
 {
     kas_ir *ir = l->ir;
-    const kas_ir_tensor value = ir->tensor[l->tensor[node]];
     const int tensor = kas_lower_like(l, l->tensor[node], 0);
     kas_ix idx[KAS_IR_RANK];
     w.taps[1] = 1;
-    for (int d = 0; d < value.rank; d++)
-        idx[d] = kas_ix_var(ir, ir->tensor[tensor].var[d]);
+    kas_ir_own_index(ir, tensor, idx);
     const kas_ex e = from_windows(l, node, &w, won, dy, idx);
     ir->tensor[tensor].def = e;
     return tensor;

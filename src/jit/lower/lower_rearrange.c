@@ -225,16 +225,14 @@ void kas_lower_windows_gradient(kas_lower *l, int node, int windows)
     at[0] = idx[KAS_DIM_H];
     at[1] = idx[KAS_DIM_W];
     for (int i = 0; i < taps.count; i++) {
-        var[i] = taps.kernel[i] > 1 ? kas_ir_var(ir, taps.kernel[i]) : -1;
+        var[i] = kas_ir_loop_var(ir, taps.kernel[i]);
         idx[first + i] = kas_ix_var(ir, var[i]);
         const int axis = taps.dim[i] == KAS_DIM_W;
         at[axis] = tap_shift(ir, &taps, i, at[axis], idx[first + i], -1);
     }
     leave_stride(l, windows, at, idx);
     kas_ex e = guard_stride(l, windows, at, kas_lower_read_gradient(l, windows, idx));
-    for (int i = taps.count - 1; i >= 0; i--)
-        e = kas_ex_reduce(ir, KAS_FN_REDUCE_SUM, var[i], e);
-    kas_lower_contribute(l, in, e);
+    kas_lower_contribute(l, in, kas_ex_reduce_all(ir, KAS_FN_REDUCE_SUM, taps.count, var, e));
 }
 
 void kas_lower_rearrange_gradient(kas_lower *l, int node)

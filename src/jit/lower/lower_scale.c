@@ -72,7 +72,7 @@ static void weight_gradient(kas_lower *l, int node)
         } else if (channel >= n->dim && channel < n->dim_end) {
             idx[d] = kas_ix_var(ir, t.var[2 + channel - n->dim]);
         } else {
-            var[count] = y.size[d] > 1 ? kas_ir_var(ir, y.size[d]) : -1;
+            var[count] = kas_ir_loop_var(ir, y.size[d]);
             idx[d] = kas_ix_var(ir, var[count++]);
         }
     }

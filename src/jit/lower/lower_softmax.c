@@ -33,8 +33,7 @@ static int keep_exponentials(kas_lower *l, const kas_span *span, int max)
                        kas_lower_pitch(l, x.elements / (x.size[KAS_DIM_N] * x.size[KAS_DIM_H] *
                                                         x.size[KAS_DIM_W])));
     kas_ix idx[KAS_IR_RANK];
-    for (int d = 0; d < x.rank; d++)
-        idx[d] = kas_ix_var(ir, ir->tensor[kept].var[d]);
+    kas_ir_own_index(ir, kept, idx);
     ir->tensor[kept].dtype = KAS_F32; /* as the sum, to which they are added */
     ir->tensor[kept].def = shifted_exp(l, span, max, idx);
     return kept;

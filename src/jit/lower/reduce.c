@@ -36,13 +36,6 @@ typedef struct cut {
     int64_t inner;
 } cut;
 
-static kas_ex nest(kas_ir *ir, kas_fn fn, int vars, const int *var, kas_ex body)
-{
-    for (int i = vars - 1; i >= 0; i--)
-        body = kas_ex_reduce(ir, fn, var[i], body);
-    return body;
-}
-
 static int64_t length_of(const kas_ir *ir, int vars, const int *var)
 {
     int64_t length = 1;
@@ -159,7 +152,7 @@ static kas_ex staged(kas_lower *l, kas_fn fn, int out_rank, const int *out_var, 
         cpu ? cut_for_cpu(l, results, &n, body, var) : cut_of(l, results, vars, var, least);
     const int kept = c.kept + (c.inner > 0);
     if (kept == 0 || kept + out_rank > KAS_IR_RANK)
-        return nest(ir, fn, vars, var, body);
+        return kas_ex_reduce_all(ir, fn, vars, var, body);
     /* The partial results, [kept variables...][result...], use the very variables of the body. */
     int formal[KAS_IR_RANK], inside[KAS_IR_RANK + 1];
     memcpy(formal, var, sizeof *var * (size_t)c.kept);
@@ -178,7 +171,7 @@ static kas_ex staged(kas_lower *l, kas_fn fn, int out_rank, const int *out_var, 
         size[d] = formal[d] < 0 ? 1 : ir->var_size[formal[d]];
     const int partial = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, kept + out_rank, size, 0);
     memcpy(ir->tensor[partial].var, formal, sizeof *formal * (size_t)(kept + out_rank));
-    ir->tensor[partial].def = nest(ir, fn, vars - c.kept, inside, body);
+    ir->tensor[partial].def = kas_ex_reduce_all(ir, fn, vars - c.kept, inside, body);
     ir->tensor[partial].parts = kept;
     int chunk[KAS_IR_RANK];
     kas_ix idx[KAS_IR_RANK];
@@ -188,7 +181,7 @@ static kas_ex staged(kas_lower *l, kas_fn fn, int out_rank, const int *out_var, 
         idx[d] = kas_ix_var(ir, d < kept ? chunk[d] : formal[d]);
     }
     const kas_ex total = kas_ex_read(ir, partial, idx);
-    return cpu ? nest(ir, fn, kept, chunk, total)
+    return cpu ? kas_ex_reduce_all(ir, fn, kept, chunk, total)
                : staged(l, fn, out_rank, out_var, kept, chunk, total, UNROLLED + 1);
 }
 
@@ -208,7 +201,7 @@ kas_ex kas_lower_reduce(kas_lower *l, kas_fn fn, bool whole, int out_rank, const
         if (var[i] >= 0)
             used[count++] = var[i];
     return whole && l->linear_policy != KAS_LINEAR_CPU
-               ? nest(l->ir, fn, count, used, body)
+               ? kas_ex_reduce_all(l->ir, fn, count, used, body)
                : staged(l, fn, out_rank, out_var, count, used, body, STAGED_SUM);
 }
 

@@ -457,7 +457,7 @@ static kas_status try_along(finder *f, int t, int64_t along)
     own.row_var = kas_ir_var(ir, along);
     own.row_dims = row_dims(&own, along, &rows);
     if (own.row_dims && along >= KAS_ROW_LEAST && along <= KAS_ROW_MOST) {
-        own.row_block = rows > 1 ? kas_ir_var(ir, rows) : -1;
+        own.row_block = kas_ir_loop_var(ir, rows);
         KAS_TRY(try_row(f, t, &own));
     }
     if (ir->tensor[t].row_var >= 0)
