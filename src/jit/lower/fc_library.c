@@ -154,27 +154,11 @@ static kas_fc_side map_side(const kas_lower *l, int node)
     return s;
 }
 
-/* The pixels that a tap reads from others (direction 1), or that read a tap's from it (-1): moves
- * the index, clamped, and sets from[] to the pixel before clamping. */
-static void shift_pixel(kas_lower *l, int node, int direction, kas_ix *idx, const kas_ix tap[2],
-                        kas_ix from[2])
-{
-    kas_ir *ir = l->ir;
-    const kas_conv_desc d = conv_desc(l, node);
-    const int dilation = direction * kas_conv_dilation(&d), pad[2] = {d.pad_h, d.pad_w},
-              size[2] = {d.h, d.w};
-    for (int i = 0; i < 2; i++) {
-        kas_ix *at = &idx[KAS_DIM_H + i];
-        from[i] = kas_ix_add(ir, kas_ix_add(ir, *at, kas_ix_scale(ir, tap[i], dilation)),
-                             kas_ix_const(ir, -direction * pad[i]));
-        *at = kas_ix_clamp(ir, from[i], 0, size[i] - 1);
-    }
-}
-
-static kas_ex inside(kas_lower *l, int node, const kas_ix from[2], kas_ex e)
+static kas_window window_of(const kas_lower *l, int node)
 {
     const kas_conv_desc d = conv_desc(l, node);
-    return kas_ex_guard(l->ir, from[0], 0, d.h - 1, kas_ex_guard(l->ir, from[1], 0, d.w - 1, e));
+    return (kas_window){
+        .taps = {d.kernel_h, d.kernel_w}, .size = {d.h, d.w}, .step = kas_conv_dilation(&d)};
 }
 
 /* Adds up what the map computed for the pixels of each window. */
@@ -182,17 +166,14 @@ static int sum_of_shifted(kas_lower *l, int node, int map)
 {
     kas_ir *ir = l->ir;
     const kas_fc_side out = kas_fc_output_side(l, node);
-    const kas_ir_tensor t = ir->tensor[map];
+    const kas_window w = window_of(l, node);
     const int sum = kas_lower_tensor(l, out.size, out.rank);
-    kas_ix idx[KAS_IR_RANK], from[2];
+    kas_ix idx[KAS_IR_RANK], from[2], *tap = idx + out.rank;
     int var[2];
     kas_ir_own_index(ir, sum, idx);
-    for (int i = 0; i < 2; i++) {
-        var[i] = kas_ir_loop_var(ir, t.size[out.rank + i]);
-        idx[out.rank + i] = kas_ix_var(ir, var[i]);
-    }
-    shift_pixel(l, node, 1, idx, idx + out.rank, from);
-    kas_ex e = inside(l, node, from, kas_ex_read(ir, map, idx));
+    kas_lower_tap_vars(ir, &w, var, tap);
+    kas_lower_move(ir, &w, tap, 1, idx, from);
+    const kas_ex e = kas_lower_inside(ir, &w, from, kas_ex_read(ir, map, idx));
     ir->tensor[sum].def = kas_ex_reduce_all(ir, KAS_FN_REDUCE_SUM, 2, var, e);
     return sum;
 }
@@ -253,16 +234,17 @@ static int output_gradient(kas_lower *l, int node, const kas_conv_desc *d)
 {
     kas_ir *ir = l->ir;
     const bool shifted = l->fc[node].windows == KAS_FC_SHIFTED;
+    const kas_window w = window_of(l, node);
     const kas_fc_side out = map_side(l, node);
     const int dy = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, out.rank, out.size, d->y_pitch);
     kas_ix at[KAS_IR_RANK], idx[KAS_IR_RANK], from[2];
     kas_ir_own_index(ir, dy, at);
     if (shifted)
-        shift_pixel(l, node, -1, at, at + out.rank - 2, from);
+        kas_lower_move(ir, &w, at + out.rank - 2, -1, at, from);
     kas_fc_node_index(l, node, at, idx);
     kas_ex e = kas_lower_read_gradient(l, node, idx);
     if (shifted)
-        e = inside(l, node, from, e);
+        e = kas_lower_inside(ir, &w, from, e);
     ir->tensor[dy].def = e;
     return dy;
 }

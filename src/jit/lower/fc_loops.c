@@ -39,21 +39,16 @@ static kas_ex read_tensor(kas_lower *l, int tensor, int64_t channels, const plac
     return kas_ex_read(ir, tensor, idx);
 }
 
-/* Reads a tensor whose pixels lie `pad` pixels behind those of the place; 0 where there are none. */
+/* Reads a tensor whose pixels lie `pad` pixels behind those of the place, as the first tap of a window
+ * with so many pixels on each side does; 0 where there are none. */
 static kas_ex read_inside(kas_lower *l, const kas_conv_desc *d, const source *s, place at)
 {
-    kas_ir *ir = l->ir;
-    const int64_t sides[2] = {d->h, d->w};
+    const kas_window w = {
+        .taps = {2 * s->pad[0] + 1, 2 * s->pad[1] + 1}, .size = {d->h, d->w}, .step = 1};
+    const kas_ix first[2] = {0, 0};
     kas_ix from[2];
-    for (int i = 0; i < 2; i++) {
-        kas_ix *pixel = &at.pixel[KAS_DIM_H + i];
-        from[i] = kas_ix_add(ir, *pixel, kas_ix_const(ir, -s->pad[i]));
-        *pixel = kas_ix_clamp(ir, from[i], 0, sides[i] - 1);
-    }
-    kas_ex e = read_tensor(l, s->tensor, s->channels, &at);
-    for (int i = 1; i >= 0; i--)
-        e = kas_ex_guard(ir, from[i], 0, sides[i] - 1, e);
-    return e;
+    kas_lower_move(l->ir, &w, first, 1, at.pixel, from);
+    return kas_lower_inside(l->ir, &w, from, read_tensor(l, s->tensor, s->channels, &at));
 }
 
 static kas_ex read_source(kas_lower *l, const kas_conv_desc *d, const source *s, const place *at)

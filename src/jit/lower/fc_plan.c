@@ -348,7 +348,7 @@ static void make_windows(kas_lower *l, int node)
         size[d] = in.size[d];
     for (int axis = KAS_AXIS_H; axis <= KAS_AXIS_W; axis++)
         if (n->axes & axis)
-            size[rank++] = kas_lower_window(l, node, axis);
+            size[rank++] = kas_lower_taps(l, node, axis);
     for (int d = KAS_DIM_C; d < rank; d++)
         l->size[windows][d - KAS_DIM_C] = size[d];
     const int tensor = kas_lower_tensor(l, size, rank);

@@ -192,12 +192,27 @@ uint64_t kas_lower_alongs_left(const kas_lower *l);
 /* Returns whether the next reduction of a span is one of them. */
 bool kas_lower_along_is_left(const kas_lower *l);
 
+/* A window on an image, along H and W: its taps (one along an axis that it does not have), the pixels
+ * from one tap to the next, and the size of the image (window.c). */
+typedef struct kas_window {
+    int64_t taps[2], size[2], step;
+} kas_window;
+/* Returns the taps of a node with windows along an axis, and its window on the image of node `in`. */
+int64_t kas_lower_taps(kas_lower *l, int node, int axis);
+kas_window kas_lower_window(kas_lower *l, int node, int in);
+/* Makes a variable for the taps of each axis. */
+void kas_lower_tap_vars(kas_ir *ir, const kas_window *w, int var[2], kas_ix tap[2]);
+/* Moves the pixel of `idx` to the one that a tap reads or, with direction -1, to the one whose tap
+ * reads it, clamped into the image; from[] gets its place before clamping. */
+void kas_lower_move(kas_ir *ir, const kas_window *w, const kas_ix tap[2], int direction,
+                    kas_ix *idx, kas_ix from[2]);
+/* Returns e where from[] lies inside the image, else 0. */
+kas_ex kas_lower_inside(kas_ir *ir, const kas_window *w, const kas_ix from[2], kas_ex e);
+
 /* Windows of the operand of `node` (unfold, conv), which has axes, kernel and dilation.
- * kas_lower_window returns the taps along an axis. kas_lower_windows returns the value at an index
- * whose channel dims are those of the operand, then the taps, and moves the index's H and W.
- * kas_lower_windows_gradient adds the contribution of the gradient of node `windows`, which holds
- * the windows. */
-int64_t kas_lower_window(kas_lower *l, int node, int axis);
+ * kas_lower_windows returns the value at an index whose channel dims are those of the operand, then
+ * the taps, and moves the index's H and W. kas_lower_windows_gradient adds the contribution of the
+ * gradient of node `windows`, which holds the windows. */
 kas_ex kas_lower_windows(kas_lower *l, int node, kas_ix *idx);
 /* The same windows of another tensor, which may have other channels. */
 kas_ex kas_lower_windows_in(kas_lower *l, int node, int operand, kas_ix *idx);

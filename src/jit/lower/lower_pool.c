@@ -7,57 +7,22 @@
 
 enum { AXES = 2 };
 
-/* Taps by axis, H then W; an axis that is not pooled has one tap. */
-typedef struct pool_window {
-    int64_t taps[AXES], extent[AXES];
-} pool_window;
-
-static pool_window window_of(const kas_lower *l, int node)
+static kas_window window_of(kas_lower *l, int node)
 {
-    const kas_node *n = &l->kernel->node[node];
-    const kas_ir_tensor *in = &l->ir->tensor[l->tensor[n->in[0]]];
-    pool_window w;
-    for (int i = 0; i < AXES; i++) {
-        const kas_dim size = kas_node_window(n, i == 0 ? KAS_AXIS_H : KAS_AXIS_W);
-        uint64_t taps = 1;
-        kas_dim_eval(&size, l->binding, &taps);
-        w.taps[i] = (int64_t)taps;
-        w.extent[i] = in->size[KAS_DIM_H + i];
-    }
-    return w;
-}
-
-/* Moves the pixel of `idx` by tap[] to the pixel that it reads or, with direction -1, to the one
- * that reads it, clamped into the image; from[] is its place before clamping. */
-static void move_pixel(kas_ir *ir, const pool_window *w, const kas_ix *tap, int direction,
-                       kas_ix *idx, kas_ix *from)
-{
-    for (int i = 0; i < AXES; i++) {
-        const kas_ix step = kas_ix_scale(ir, tap[i], direction);
-        from[i] = kas_ix_add(ir, kas_ix_add(ir, idx[KAS_DIM_H + i], step),
-                             kas_ix_const(ir, -direction * (w->taps[i] / 2)));
-        idx[KAS_DIM_H + i] = kas_ix_clamp(ir, from[i], 0, w->extent[i] - 1);
-    }
-}
-
-static kas_ex inside(kas_ir *ir, const pool_window *w, const kas_ix *from, kas_ex e)
-{
-    for (int i = 0; i < AXES; i++)
-        e = kas_ex_guard(ir, from[i], 0, w->extent[i] - 1, e);
-    return e;
+    return kas_lower_window(l, node, l->kernel->node[node].in[0]);
 }
 
 /* Returns how many taps lie inside the image. */
-static kas_ex count_inside(kas_ir *ir, const pool_window *w, const kas_ix *idx)
+static kas_ex count_inside(kas_ir *ir, const kas_window *w, const kas_ix *idx)
 {
     kas_ex count = kas_ex_const(ir, 1);
     for (int i = 0; i < AXES; i++) {
         const int64_t before = w->taps[i] / 2, after = w->taps[i] - 1 - before;
         const kas_ix at = idx[KAS_DIM_H + i];
         const kas_ix first =
-            kas_ix_clamp(ir, kas_ix_add(ir, at, kas_ix_const(ir, -before)), 0, w->extent[i] - 1);
+            kas_ix_clamp(ir, kas_ix_add(ir, at, kas_ix_const(ir, -before)), 0, w->size[i] - 1);
         const kas_ix last =
-            kas_ix_clamp(ir, kas_ix_add(ir, at, kas_ix_const(ir, after)), 0, w->extent[i] - 1);
+            kas_ix_clamp(ir, kas_ix_add(ir, at, kas_ix_const(ir, after)), 0, w->size[i] - 1);
         const kas_ix length =
             kas_ix_add(ir, kas_ix_add(ir, last, kas_ix_scale(ir, first, -1)), kas_ix_const(ir, 1));
         count = kas_ex_binary(ir, KAS_FN_MUL, count, kas_ex_index(ir, length));
@@ -65,31 +30,22 @@ static kas_ex count_inside(kas_ir *ir, const pool_window *w, const kas_ix *idx)
     return count;
 }
 
-/* Makes a variable for each axis. */
-static void tap_vars(kas_ir *ir, const pool_window *w, int *var, kas_ix *tap)
-{
-    for (int i = 0; i < AXES; i++) {
-        var[i] = kas_ir_loop_var(ir, w->taps[i]);
-        tap[i] = kas_ix_var(ir, var[i]);
-    }
-}
-
 /* Returns x inside the image, and the lowest float outside. */
-static kas_ex or_lowest(kas_ir *ir, const pool_window *w, const kas_ix *from, kas_ex x)
+static kas_ex or_lowest(kas_ir *ir, const kas_window *w, const kas_ix *from, kas_ex x)
 {
     const kas_ex one = kas_ex_const(ir, 1);
-    return kas_ex_select(ir, KAS_FN_EQ, inside(ir, w, from, one), one, x,
+    return kas_ex_select(ir, KAS_FN_EQ, kas_lower_inside(ir, w, from, one), one, x,
                          kas_ex_const(ir, -3.4028234663852886e38));
 }
 
 /* Returns the sum, the maximum or the number of the winner over windows along the axes of `var`, of x
  * at a pixel that was clamped from `from`. Clamping repeats a pixel of the window, so it changes no
  * maximum. */
-static kas_ex over_window(kas_ir *ir, const pool_window *w, kas_fn fn, const int *var,
+static kas_ex over_window(kas_ir *ir, const kas_window *w, kas_fn fn, const int *var,
                           const kas_ix *from, kas_ex x)
 {
     if (fn == KAS_FN_REDUCE_SUM)
-        x = inside(ir, w, from, x);
+        x = kas_lower_inside(ir, w, from, x);
     if (fn == KAS_FN_REDUCE_ARGMAX)
         x = or_lowest(ir, w, from, x);
     return kas_ex_reduce_all(ir, fn, AXES, var, x);
@@ -99,12 +55,12 @@ static kas_ex over_window(kas_ir *ir, const pool_window *w, kas_fn fn, const int
 static kas_ex in_one(kas_lower *l, int node, kas_fn fn)
 {
     kas_ir *ir = l->ir;
-    const pool_window w = window_of(l, node);
+    const kas_window w = window_of(l, node);
     kas_ix idx[KAS_IR_RANK], tap[AXES], from[AXES];
     int var[AXES];
     kas_lower_vars(l, node, idx);
-    tap_vars(ir, &w, var, tap);
-    move_pixel(ir, &w, tap, 1, idx, from);
+    kas_lower_tap_vars(ir, &w, var, tap);
+    kas_lower_move(ir, &w, tap, 1, idx, from);
     return over_window(ir, &w, fn, var, from, kas_lower_read(l, l->kernel->node[node].in[0], idx));
 }
 
@@ -113,14 +69,14 @@ static kas_ex in_one(kas_lower *l, int node, kas_fn fn)
 static kas_ex winner(kas_lower *l, int node)
 {
     kas_ir *ir = l->ir;
-    const pool_window w = window_of(l, node);
+    const kas_window w = window_of(l, node);
     const int64_t taps = w.taps[0] * w.taps[1];
     const int var = kas_ir_loop_var(ir, taps);
     const kas_ix number = kas_ix_var(ir, var);
     const kas_ix tap[AXES] = {kas_ix_div(ir, number, w.taps[1]), kas_ix_mod(ir, number, w.taps[1])};
     kas_ix idx[KAS_IR_RANK], from[AXES];
     kas_lower_vars(l, node, idx);
-    move_pixel(ir, &w, tap, 1, idx, from);
+    kas_lower_move(ir, &w, tap, 1, idx, from);
     const kas_ex x = or_lowest(ir, &w, from, kas_lower_read(l, l->kernel->node[node].in[0], idx));
     return kas_ex_reduce(ir, KAS_FN_REDUCE_ARGMAX, var, x);
 }
@@ -128,7 +84,7 @@ static kas_ex winner(kas_lower *l, int node)
 /* ---- two stages ------------------------------------------------------------------------------ */
 
 /* Neighbours on a GPU share the loads of an average (slide.c). */
-static bool has_stages(const kas_lower *l, const pool_window *w, bool max)
+static bool has_stages(const kas_lower *l, const kas_window *w, bool max)
 {
     enum { LEAST_TAPS = 25 };
     return (max || l->ir->cpu) && w->taps[0] > 1 && w->taps[1] > 1 &&
@@ -136,7 +92,7 @@ static bool has_stages(const kas_lower *l, const pool_window *w, bool max)
 }
 
 /* Makes the sums or maxima along W, or the taps that won, of what `node` reads. */
-static int reduce_rows(kas_lower *l, int node, pool_window w, kas_fn fn)
+static int reduce_rows(kas_lower *l, int node, kas_window w, kas_fn fn)
 {
     kas_ir *ir = l->ir;
     const kas_ir_tensor result = ir->tensor[l->tensor[node]];
@@ -146,8 +102,8 @@ static int reduce_rows(kas_lower *l, int node, pool_window w, kas_fn fn)
     int var[AXES];
     w.taps[0] = 1;
     kas_ir_own_index(ir, tensor, idx);
-    tap_vars(ir, &w, var, tap);
-    move_pixel(ir, &w, tap, 1, idx, from);
+    kas_lower_tap_vars(ir, &w, var, tap);
+    kas_lower_move(ir, &w, tap, 1, idx, from);
     const kas_ex e =
         over_window(ir, &w, fn, var, from, kas_lower_read(l, l->kernel->node[node].in[0], idx));
     ir->tensor[tensor].def = e;
@@ -155,20 +111,20 @@ static int reduce_rows(kas_lower *l, int node, pool_window w, kas_fn fn)
 }
 
 /* Reduces along H what reduce_rows made, for each element of `tensor`. */
-static kas_ex reduce_columns(kas_lower *l, pool_window w, int tensor, int rows, kas_fn fn)
+static kas_ex reduce_columns(kas_lower *l, kas_window w, int tensor, int rows, kas_fn fn)
 {
     kas_ir *ir = l->ir;
     kas_ix idx[KAS_IR_RANK], tap[AXES], from[AXES];
     int var[AXES];
     w.taps[1] = 1;
     kas_ir_own_index(ir, tensor, idx);
-    tap_vars(ir, &w, var, tap);
-    move_pixel(ir, &w, tap, 1, idx, from);
+    kas_lower_tap_vars(ir, &w, var, tap);
+    kas_lower_move(ir, &w, tap, 1, idx, from);
     return over_window(ir, &w, fn, var, from, kas_ex_read(ir, rows, idx));
 }
 
 /* Makes the row of each window that won; it lies like `columns`. */
-static int winning_row(kas_lower *l, pool_window w, int columns, int maxima)
+static int winning_row(kas_lower *l, kas_window w, int columns, int maxima)
 {
     const kas_ir_tensor like = l->ir->tensor[columns];
     const int row = kas_lower_like(l, columns, like.pitch);
@@ -186,7 +142,7 @@ void kas_lower_pool(kas_lower *l, int node)
     const int64_t q = kas_lower_q(l, n->in[0]);
     const bool max = n->op == KAS_OP_POOL_MAX;
     const kas_fn fn = max ? KAS_FN_REDUCE_MAX : KAS_FN_REDUCE_SUM;
-    const pool_window w = window_of(l, node);
+    const kas_window w = window_of(l, node);
     const bool staged = has_stages(l, &w, max);
     int tensor = kas_lower_result(l, node, q);
     const int rows = staged ? reduce_rows(l, node, w, fn) : -1;
@@ -210,7 +166,7 @@ void kas_lower_pool(kas_lower *l, int node)
 }
 
 /* Makes dy / count a tensor, computed once for all that read it. */
-static int share_of_each(kas_lower *l, int node, const pool_window *w)
+static int share_of_each(kas_lower *l, int node, const kas_window *w)
 {
     kas_ir *ir = l->ir;
     const kas_ir_tensor value = ir->tensor[l->tensor[node]];
@@ -226,24 +182,24 @@ static int share_of_each(kas_lower *l, int node, const pool_window *w)
 /* Returns the sum of the gradients `dy` of all windows along the axes of `w` that read a pixel, or,
  * where `won` is a tensor, of those whose winner it names. dy is a tensor's or, where that is -1,
  * the node's. */
-static kas_ex from_windows(kas_lower *l, int node, const pool_window *w, int won, int dy,
+static kas_ex from_windows(kas_lower *l, int node, const kas_window *w, int won, int dy,
                            kas_ix *idx)
 {
     kas_ir *ir = l->ir;
     kas_ix tap[AXES], from[AXES];
     int var[AXES];
-    tap_vars(ir, w, var, tap);
-    move_pixel(ir, w, tap, -1, idx, from);
+    kas_lower_tap_vars(ir, w, var, tap);
+    kas_lower_move(ir, w, tap, -1, idx, from);
     kas_ex e = dy < 0 ? kas_lower_read_gradient(l, node, idx) : kas_ex_read(ir, dy, idx);
     const kas_ix number = kas_ix_add(ir, kas_ix_scale(ir, tap[0], w->taps[1]), tap[1]);
     if (won >= 0)
         e = kas_ex_select(ir, KAS_FN_EQ, kas_ex_read(ir, won, idx), kas_ex_index(ir, number), e,
                           kas_ex_const(ir, 0));
-    return kas_ex_reduce_all(ir, KAS_FN_REDUCE_SUM, AXES, var, inside(ir, w, from, e));
+    return kas_ex_reduce_all(ir, KAS_FN_REDUCE_SUM, AXES, var, kas_lower_inside(ir, w, from, e));
 }
 
 /* Makes the gradient of what reduce_rows made. */
-static int gradient_of_rows(kas_lower *l, int node, pool_window w, int won, int dy)
+static int gradient_of_rows(kas_lower *l, int node, kas_window w, int won, int dy)
 {
     kas_ir *ir = l->ir;
     const int tensor = kas_lower_like(l, l->tensor[node], 0);
@@ -258,7 +214,7 @@ static int gradient_of_rows(kas_lower *l, int node, pool_window w, int won, int 
 void kas_lower_pool_gradient(kas_lower *l, int node)
 {
     const kas_node *n = &l->kernel->node[node];
-    pool_window w = window_of(l, node);
+    kas_window w = window_of(l, node);
     const bool max = n->op == KAS_OP_POOL_MAX;
     int dy = max ? -1 : share_of_each(l, node, &w);
     kas_ix idx[KAS_IR_RANK];

@@ -74,62 +74,21 @@ int kas_lower_result(kas_lower *l, int node, int64_t q)
     return tensor;
 }
 
-typedef struct unfold_taps {
-    int count, dim[2]; /* IR dim of the axis */
-    int64_t kernel[2], extent[2], dilation;
-} unfold_taps;
-
-/* Returns where tap k of axis i reads: at + dilation * (k - K/2); with direction -1, which pixel
- * reads `at` by that tap. `at` is a pixel of what is read. */
-static kas_ix tap_shift(kas_ir *ir, const unfold_taps *taps, int i, kas_ix at, kas_ix tap,
-                        int direction)
-{
-    const int64_t step = direction * taps->dilation;
-    kas_ix moved = kas_ix_add(ir, at, kas_ix_scale(ir, tap, step));
-    return kas_ix_add(ir, moved, kas_ix_const(ir, -step * (taps->kernel[i] / 2)));
-}
-
-int64_t kas_lower_window(kas_lower *l, int node, int axis)
-{
-    const kas_dim taps = kas_node_window(&l->kernel->node[node], axis);
-    uint64_t size = 1;
-    if (!kas_dim_eval(&taps, l->binding, &size))
-        kas_ir_fail(l->ir, kas_fail(KAS_ILLEGAL, "node %d: the window has no size", node));
-    return (int64_t)size;
-}
-
-static unfold_taps taps_of(kas_lower *l, int node)
-{
-    const kas_node *n = &l->kernel->node[node];
-    const kas_ir_tensor *in = &l->ir->tensor[l->tensor[kas_lower_window_input(l, node)]];
-    unfold_taps taps = {.dilation = kas_node_dilation(n)};
-    for (int axis = KAS_AXIS_H; axis <= KAS_AXIS_W; axis++) {
-        if (!(n->axes & axis))
-            continue;
-        const int dim = axis == KAS_AXIS_H ? KAS_DIM_H : KAS_DIM_W;
-        taps.dim[taps.count] = dim;
-        taps.kernel[taps.count] = kas_lower_window(l, node, axis);
-        taps.extent[taps.count++] = in->size[dim];
-    }
-    return taps;
-}
+/* A node's windows have taps along those of its axes, in this order. */
+static const int axis[2] = {KAS_AXIS_H, KAS_AXIS_W};
 
 kas_ex kas_lower_windows_in(kas_lower *l, int node, int operand, kas_ix *idx)
 {
     kas_ir *ir = l->ir;
-    const unfold_taps taps = taps_of(l, node);
-    const int first = ir->tensor[operand].rank;
-    kas_ix source[2];
-    idx[KAS_DIM_H] = kas_ix_scale(ir, idx[KAS_DIM_H], l->stride);
-    idx[KAS_DIM_W] = kas_ix_scale(ir, idx[KAS_DIM_W], l->stride);
-    for (int i = 0; i < taps.count; i++) {
-        source[i] = tap_shift(ir, &taps, i, idx[taps.dim[i]], idx[first + i], 1);
-        idx[taps.dim[i]] = kas_ix_clamp(ir, source[i], 0, taps.extent[i] - 1);
+    const kas_window w = kas_lower_window(l, node, kas_lower_window_input(l, node));
+    const kas_ix *taps = idx + ir->tensor[operand].rank;
+    kas_ix tap[2], from[2];
+    for (int i = 0; i < 2; i++) {
+        tap[i] = l->kernel->node[node].axes & axis[i] ? *taps++ : 0;
+        idx[KAS_DIM_H + i] = kas_ix_scale(ir, idx[KAS_DIM_H + i], l->stride);
     }
-    kas_ex e = kas_ex_read(ir, operand, idx);
-    for (int i = 0; i < taps.count; i++)
-        e = kas_ex_guard(ir, source[i], 0, taps.extent[i] - 1, e);
-    return e;
+    kas_lower_move(ir, &w, tap, 1, idx, from);
+    return kas_lower_inside(ir, &w, from, kas_ex_read(ir, operand, idx));
 }
 
 kas_ex kas_lower_windows(kas_lower *l, int node, kas_ix *idx)
@@ -216,23 +175,20 @@ static kas_ex guard_stride(kas_lower *l, int windows, const kas_ix at[2], kas_ex
 void kas_lower_windows_gradient(kas_lower *l, int node, int windows)
 {
     kas_ir *ir = l->ir;
-    const unfold_taps taps = taps_of(l, node);
     const int in = kas_lower_window_input(l, node);
-    const int first = KAS_DIM_C + l->kernel->node[l->kernel->node[node].in[0]].shape.channels;
-    kas_ix idx[KAS_IR_RANK], at[2];
+    const kas_window w = kas_lower_window(l, node, in);
+    int first = KAS_DIM_C + l->kernel->node[l->kernel->node[node].in[0]].shape.channels;
+    kas_ix idx[KAS_IR_RANK], tap[2], at[2];
     int var[2];
     kas_lower_vars(l, in, idx);
-    at[0] = idx[KAS_DIM_H];
-    at[1] = idx[KAS_DIM_W];
-    for (int i = 0; i < taps.count; i++) {
-        var[i] = kas_ir_loop_var(ir, taps.kernel[i]);
-        idx[first + i] = kas_ix_var(ir, var[i]);
-        const int axis = taps.dim[i] == KAS_DIM_W;
-        at[axis] = tap_shift(ir, &taps, i, at[axis], idx[first + i], -1);
-    }
+    kas_lower_tap_vars(ir, &w, var, tap);
+    for (int i = 0; i < 2; i++)
+        if (l->kernel->node[node].axes & axis[i])
+            idx[first++] = tap[i];
+    kas_lower_move(ir, &w, tap, -1, idx, at);
     leave_stride(l, windows, at, idx);
     kas_ex e = guard_stride(l, windows, at, kas_lower_read_gradient(l, windows, idx));
-    kas_lower_contribute(l, in, kas_ex_reduce_all(ir, KAS_FN_REDUCE_SUM, taps.count, var, e));
+    kas_lower_contribute(l, in, kas_ex_reduce_all(ir, KAS_FN_REDUCE_SUM, 2, var, e));
 }
 
 void kas_lower_rearrange_gradient(kas_lower *l, int node)
