@@ -4,6 +4,17 @@
 
 #include "jit/lower/lower_fc.h"
 
+/* Returns the product of the dims that are kept: the side tensors have that many pixels for one pixel of
+ * the node's. */
+static int64_t kept_pixels(const kas_lower *l, int node)
+{
+    const kas_lowered_fc *fc = &l->fc[node];
+    int64_t kept = 1;
+    for (int i = 0; i < fc->kepts; i++)
+        kept *= l->size[fc->in][fc->kept[i]];
+    return kept;
+}
+
 kas_fc_side kas_fc_input_side(const kas_lower *l, int node)
 {
     const kas_lowered_fc *fc = &l->fc[node];
@@ -11,7 +22,7 @@ kas_fc_side kas_fc_input_side(const kas_lower *l, int node)
     const kas_ir_tensor *t = &l->ir->tensor[l->tensor[in]];
     kas_fc_side s = {.q = KAS_DIM_Q, .p = KAS_DIM_P, .group = KAS_DIM_C, .rank = KAS_DIM_C};
     memcpy(s.size, t->size, sizeof *t->size * KAS_DIM_C);
-    s.size[KAS_DIM_W] *= kas_fc_kept(l, node);
+    s.size[KAS_DIM_W] *= kept_pixels(l, node);
     s.size[KAS_DIM_Q] = fc->share ? 1 : l->target->parts_out;
     for (int i = 0; i < fc->groups; i++)
         s.size[s.rank++] = l->size[in][fc->group[i]];
@@ -28,7 +39,7 @@ kas_fc_side kas_fc_output_side(const kas_lower *l, int node)
     const kas_ir_tensor *t = &l->ir->tensor[l->tensor[in]];
     kas_fc_side s = {.rank = KAS_DIM_Q};
     memcpy(s.size, t->size, sizeof *t->size * KAS_DIM_Q);
-    s.size[KAS_DIM_W] *= kas_fc_kept(l, node);
+    s.size[KAS_DIM_W] *= kept_pixels(l, node);
     if (!fc->share) {
         s.q = s.rank;
         s.size[s.rank++] = l->target->parts_out;
@@ -64,15 +75,6 @@ void kas_fc_put_digits(kas_lower *l, int node, const size_t *stride)
         }
 }
 
-int64_t kas_fc_kept(const kas_lower *l, int node)
-{
-    const kas_lowered_fc *fc = &l->fc[node];
-    int64_t kept = 1;
-    for (int i = 0; i < fc->kepts; i++)
-        kept *= l->size[fc->in][fc->kept[i]];
-    return kept;
-}
-
 static void kept_sizes(const kas_lower *l, int node, int64_t *size)
 {
     const kas_lowered_fc *fc = &l->fc[node];
@@ -99,7 +101,7 @@ void kas_fc_pixel(kas_lower *l, int node, const kas_ix *at, kas_ix *idx, kas_ix 
     const kas_lowered_fc *fc = &l->fc[node];
     int64_t size[KAS_FC_DIMS];
     kas_ix part[KAS_FC_DIMS];
-    const int64_t kept = kas_fc_kept(l, node);
+    const int64_t kept = kept_pixels(l, node);
     kept_sizes(l, node, size);
     memcpy(idx, at, sizeof *idx * KAS_DIM_Q);
     idx[KAS_DIM_W] = kas_ix_div(l->ir, at[KAS_DIM_W], kept);

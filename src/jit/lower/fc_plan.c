@@ -116,7 +116,7 @@ static bool step(const kas_lower *l, int node, walk *w)
 static void find_base(kas_lower *l, int node, bool library, bool *is_tap)
 {
     kas_lowered_fc *fc = &l->fc[node];
-    const bool own = fc->in >= KAS_WITHIN;
+    const bool own = kas_fc_has_own_windows(fc);
     walk w = {.node = own ? node : fc->in, .channels = fc->dims, .library = library};
     for (int d = 0; d < w.channels; d++)
         w.at[d] = d;
@@ -203,7 +203,7 @@ static const speed *speed_of(const kas_lower *l)
     return l->linear_policy == KAS_LINEAR_CPU ? &cpu_speed : &gpu_speed;
 }
 
-static double product(const kas_fc_side *s)
+static double elements_of(const kas_fc_side *s)
 {
     double n = 1;
     for (int d = 0; d < s->rank; d++)
@@ -214,7 +214,7 @@ static double product(const kas_fc_side *s)
 static double multiply_adds(const kas_lower *l, int node)
 {
     const kas_fc_side out = kas_fc_output_side(l, node);
-    return product(&out) * l->fc[node].sizes.fan_in;
+    return elements_of(&out) * l->fc[node].sizes.fan_in;
 }
 
 /* Returns how often a library's operand is moved: it is read and, where it is not in memory in the
@@ -252,7 +252,7 @@ static double library_seconds(const kas_lower *l, int node, const speed *v)
         rate *= 0.6;
     else
         rate *= channels / (channels + v->few) * outs / whole;
-    const double bytes = size * (product(&in) * moves_of(l, node) + product(&out));
+    const double bytes = size * (elements_of(&in) * moves_of(l, node) + elements_of(&out));
     return longer(multiply_adds(l, node) / rate, bytes / v->bandwidth);
 }
 
@@ -261,7 +261,7 @@ static double library_seconds(const kas_lower *l, int node, const speed *v)
  * reached; *dims gets the channel dims of the operand that are there. */
 static int read_through(const kas_lower *l, int node, int *dims)
 {
-    const bool own = l->fc[node].in >= KAS_WITHIN;
+    const bool own = kas_fc_has_own_windows(&l->fc[node]);
     int at = own ? node : l->fc[node].in;
     int channels = l->fc[node].dims;
     for (bool first = own;; first = false) {
@@ -309,7 +309,7 @@ static double direct_seconds(const kas_lower *l, int node, const speed *v)
     const kas_ir_tensor *base = &l->ir->tensor[l->tensor[read_through(l, node, &dims)]];
     const kas_fc_side out = kas_fc_output_side(l, node);
     const double size = (double)kas_dtype_size(l->ir->dtype), lanes = lanes_of(l, node);
-    const double bytes = size * ((double)base->elements + product(&out));
+    const double bytes = size * ((double)base->elements + elements_of(&out));
     const double full = lanes < v->vector ? lanes / v->vector : 1;
     return longer(multiply_adds(l, node) / (v->direct * full), bytes / v->bandwidth);
 }
@@ -398,19 +398,19 @@ static double windows_seconds(const kas_lower *l, int node)
     const kas_fc_side in = kas_fc_input_side(l, node), out = kas_fc_output_side(l, node);
     const speed *v = &gpu_speed;
     const double size = (double)kas_dtype_size(l->ir->dtype), taps = taps_of(l, node);
-    const double results = product(&out) * taps, groups = groups_of(&in);
+    const double results = elements_of(&out) * taps, groups = groups_of(&in);
     const bool shifted = fc->windows == KAS_FC_SHIFTED, merged = fc->windows == KAS_FC_MERGED;
     const double together = merged ? groups : 1;
     const double channels = fc->in_channels * together,
                  outs = fc->sizes.fan_out * (shifted ? taps : together);
     double rate = l->ir->dtype == KAS_F32 && !l->tf32 ? plain_rate : tensor_rate;
     rate *= channels / (channels + v->few) * outs / (ceil(outs / v->vector) * v->vector);
-    rate *= filled(product(&in) / (groups * fc->in_channels), outs, groups / together,
+    rate *= filled(elements_of(&in) / (groups * fc->in_channels), outs, groups / together,
                    channels * (shifted ? 1 : taps));
     if (groups > together && taps > 1 && !shifted)
         rate *= grouped_windows;
-    const double read = size * product(&in) / v->bandwidth,
-                 written = size * (shifted ? results : product(&out)) / v->bandwidth;
+    const double read = size * elements_of(&in) / v->bandwidth,
+                 written = size * (shifted ? results : elements_of(&out)) / v->bandwidth;
     double seconds = longer(multiply_adds(l, node) * together / rate, read + written);
     if (moves_of(l, node) > 1) /* what is read is written before */
         seconds += read;

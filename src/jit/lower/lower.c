@@ -91,7 +91,6 @@ void kas_lower_sum_gradient(kas_lower *l, int node)
     const int g = kas_lower_like(l, l->tensor[node], value.pitch);
     memcpy(ir->tensor[g].var, value.var, sizeof value.var);
     ir->tensor[g].def = l->gradient[node];
-    ir->tensor[g].backward = true;
     l->gradient_tensor[node] = g;
 }
 
@@ -224,7 +223,6 @@ static void lower_output_gradient(kas_lower *l)
     const int64_t size[6] = {l->batch, t->h, t->w, t->parts_out, 1, t->c};
     l->dy = kas_ir_add_tensor(ir, KAS_TENSOR_EXTERN, 6, size, l->y_pitch);
     ir->tensor[l->dy].role = KAS_ROLE_DY;
-    ir->tensor[l->dy].backward = true;
     kas_ix at[KAS_IR_RANK], idx[6];
     kas_lower_vars(l, last, at);
     const kas_ir_tensor *value = &ir->tensor[l->tensor[last]];

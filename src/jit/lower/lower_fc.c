@@ -46,7 +46,7 @@ void kas_lower_fc_gradient(kas_lower *l, int node)
     } else {
         kas_fc_direct_gradient(l, node);
     }
-    if (fc->in >= KAS_WITHIN && l->gradient[fc->in] != 0) {
+    if (kas_fc_has_own_windows(fc) && l->gradient[fc->in] != 0) {
         kas_lower_sum_gradient(l, fc->in);
         kas_lower_windows_gradient(l, node, fc->in);
     }

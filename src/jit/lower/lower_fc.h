@@ -8,6 +8,12 @@
 /* Fills l->fc[node] up to `sizes`, and the logical part of the node's kas_weight (fc_plan.c). */
 kas_status kas_fc_plan(kas_lower *l, int node);
 
+/* Returns whether the operand is the windows that the node, a convolution, has itself. */
+static inline bool kas_fc_has_own_windows(const kas_lowered_fc *fc)
+{
+    return fc->in >= KAS_WITHIN;
+}
+
 /* Fills the digits of the node's kas_weight. `stride` has the strides of its channels and taps by dim
  * of the operand. */
 void kas_fc_put_digits(kas_lower *l, int node, const size_t *stride);
@@ -22,10 +28,8 @@ typedef struct kas_fc_side {
 kas_fc_side kas_fc_input_side(const kas_lower *l, int node);
 kas_fc_side kas_fc_output_side(const kas_lower *l, int node);
 
-/* kas_fc_kept returns the product of the dims that are kept: the side tensors have that many pixels
- * for one pixel of the node's. The other two convert between an index of the side and the indices
- * of n, h, w and the kept dims (`digit` by dim of the operand). */
-int64_t kas_fc_kept(const kas_lower *l, int node);
+/* Convert between an index of a side tensor, whose pixels are merged with the dims that are kept, and the
+ * indices of n, h, w and these dims (`digit` by dim of the operand). */
 void kas_fc_merged_pixel(kas_lower *l, int node, const kas_ix *idx, const kas_ix *digit,
                          kas_ix *at);
 void kas_fc_pixel(kas_lower *l, int node, const kas_ix *at, kas_ix *idx, kas_ix *digit);
