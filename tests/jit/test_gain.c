@@ -72,6 +72,8 @@ static void large(void **state)
     linear_policy = KAS_LINEAR_LIBRARY;
     convolution();
     grouped_convolution();
+    linear_policy = KAS_LINEAR_MERGED;
+    grouped_convolution();
     linear_policy = KAS_LINEAR_DIRECT;
     convolution();
     linear_policy = KAS_LINEAR_CPU; /* in pieces */
@@ -247,22 +249,28 @@ static void pieces_share_the_weights(void **state)
     kas_program_free(p);
 }
 
-/* No pass over the output is added: only that over the weights which a library reads, and in the
- * backward pass that over their gradient. */
+/* No pass over the output is added: only that over the weights which a library reads, unless it reads
+ * what another pass makes of them (of groups that are merged), and in the backward pass that over their
+ * gradient. */
 static void no_pass_over_the_output(void **state)
 {
     (void)state;
     const kas_target target = make_target((setting){16, 1, 1, 4, 4, 3});
     const kas_binding binding = make_binding(&target);
-    kas_kernel tower = {0}, conv = {0};
+    kas_kernel tower = {0}, conv = {0}, groups = {.group_value = {2}};
     const int x = kas_build_fc(&tower, kas_build_input(&tower), false, "C");
     kas_build_elementwise(&tower, KAS_OP_EXP, x);
     kas_build_fc(&conv, kas_build_unfold(&conv, kas_build_input(&conv), HW), false, "C");
-    const kas_kernel *const kernel[] = {&tower, &conv};
-    static const int more[] = {0, 1};
+    const int grouped = kas_build_group(&groups, kas_build_input(&groups), 0, 0);
+    kas_build_fc(&groups, kas_build_unfold(&groups, grouped, HW), true, "C");
+    const kas_kernel *const kernel[] = {&tower, &conv, &groups};
+    static const kas_linear_policy policy[] = {KAS_LINEAR_LIBRARY, KAS_LINEAR_LIBRARY,
+                                               KAS_LINEAR_MERGED};
+    static const int more[] = {0, 1, 0}, more_backward[] = {0, 1, 1};
     OK(kas_kernel_infer(&tower));
     OK(kas_kernel_infer(&conv));
-    for (int k = 0; k < 2; k++) {
+    OK(kas_kernel_infer(&groups));
+    for (int k = 0; k < 3; k++) {
         kas_program *p[2];
         for (int gained = 0; gained < 2; gained++)
             OK(kas_program_build(kernel[k], &target, &binding,
@@ -270,10 +278,10 @@ static void no_pass_over_the_output(void **state)
                                                         .training = true,
                                                         .prefix = "k",
                                                         .gained = gained,
-                                                        .linear_policy = KAS_LINEAR_LIBRARY},
+                                                        .linear_policy = policy[k]},
                                  &p[gained]));
         assert_int_equal(p[1]->forwards, p[0]->forwards + more[k]);
-        assert_int_equal(p[1]->backwards, p[0]->backwards + more[k]);
+        assert_int_equal(p[1]->backwards, p[0]->backwards + more_backward[k]);
         assert_int_equal(buffer_of(p[0], KAS_ROLE_GAIN) >= 0, k == 0);
         assert_true(buffer_of(p[1], KAS_ROLE_GAIN) >= 0);
         kas_program_free(p[0]);

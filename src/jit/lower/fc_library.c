@@ -71,18 +71,19 @@ static void library_weight(kas_lower *l, int node)
     kas_fc_put_digits(l, node, stride);
 }
 
-/* Returns the weights times the gain, in memory of their own. Their gradient, which a library computes,
- * is multiplied where the pieces of the batch are added up (program.c). */
+/* Returns the weights times the gain: in memory of their own where a library reads them, and else where
+ * reading them costs much. Their gradient is multiplied where the pieces of the batch are added up
+ * (program.c). */
 static int times_gain(kas_lower *l, int weights)
 {
     kas_ir *ir = l->ir;
     const kas_ir_tensor from = ir->tensor[weights];
-    const int scaled = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, from.rank, from.size, 0);
+    /* [out][tap][tap][in] lies like pixels of `in` channels */
+    const int scaled = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, 4, from.size, (int)from.size[3]);
     kas_ix idx[KAS_IR_RANK];
     kas_ir_own_index(ir, scaled, idx);
     const kas_ex value = kas_lower_times_gain(l, kas_ex_read(ir, weights, idx));
     ir->tensor[scaled].def = value;
-    ir->tensor[scaled].dtype = ir->dtype;
     return scaled;
 }
 
