@@ -138,6 +138,43 @@ static void test_clamps(void **state)
     }
 }
 
+/* A row over a variable that is none of the kernel's loops takes no other away. */
+static void test_masks(void **state)
+{
+    (void)state;
+    enum { MOST = 64 };
+    const int64_t size = 2;
+    const int x = kas_ir_add_tensor(&ir, KAS_TENSOR_EXTERN, 1, &size, 0);
+    const int other = kas_ir_var(&ir, size);
+    int loop[MOST];
+    for (int i = 0; i < MOST; i++)
+        loop[i] = kas_ir_var(&ir, size);
+    const kas_ex e = kas_ex_row(&ir, KAS_FN_REDUCE_SUM, other,
+                                kas_ex_load(&ir, x, kas_ix_var(&ir, loop[MOST - 1])));
+    kas_masks masks;
+    assert_int_equal(kas_masks_init(&masks, &ir, e, MOST, loop), KAS_OK);
+    assert_true(kas_masks_ex(&masks, e) == UINT64_C(1) << (MOST - 1));
+    kas_masks_free(&masks);
+}
+
+/* Sums over one variable that stand side by side have no names of their own to get. */
+static void test_renamed_twice(void **state)
+{
+    (void)state;
+    const int64_t size = 8;
+    const int x = kas_ir_add_tensor(&ir, KAS_TENSOR_EXTERN, 1, &size, 0);
+    const int y = kas_ir_add_tensor(&ir, KAS_TENSOR_EXTERN, 1, &size, 0);
+    const int var = kas_ir_var(&ir, size);
+    const kas_ix at = kas_ix_var(&ir, var);
+    const kas_ex one = kas_ex_reduce(&ir, KAS_FN_REDUCE_SUM, var, kas_ex_read(&ir, x, &at));
+    const kas_ex two = kas_ex_reduce(&ir, KAS_FN_REDUCE_SUM, var, kas_ex_read(&ir, y, &at));
+    const kas_subst none = {0};
+    kas_ex_map(&ir, one, &none, true);
+    assert_int_equal(ir.status, KAS_OK);
+    kas_ex_map(&ir, kas_ex_mul(&ir, one, two), &none, true);
+    assert_int_equal(ir.status, KAS_FAILURE);
+}
+
 /* y[c] = x[c % 4][c / 4] over 64: splitting c removes both divisions. */
 static void test_split(void **state)
 {
@@ -415,9 +452,10 @@ static void test_divisions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_merge),     TEST(test_lanes),     TEST(test_inner),         TEST(test_bounds),
-        TEST(test_clamps),    TEST(test_split),     TEST(test_split_outputs), TEST(test_count),
-        TEST(test_scattered), TEST(test_cpu_lanes), TEST(test_divisions),
+        TEST(test_merge),         TEST(test_lanes), TEST(test_inner),         TEST(test_bounds),
+        TEST(test_clamps),        TEST(test_masks), TEST(test_renamed_twice), TEST(test_split),
+        TEST(test_split_outputs), TEST(test_count), TEST(test_scattered),     TEST(test_cpu_lanes),
+        TEST(test_divisions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
