@@ -343,9 +343,8 @@ static void replace_buffer(kas_operation *op, int from, int to)
         op->arg[i] = op->arg[i] == from ? to : op->arg[i];
 }
 
-/* Makes the memory of a weight's gradient hold one for each piece, and the kernel that adds them up
- * in the order of the pieces. Where a library reads the weight times the gain, the kernel multiplies
- * the sum by the gain. */
+/* Makes the memory of a weight's gradient hold one for each piece, and the kernel that adds them up in
+ * the order of the pieces, and multiplies by the gain where a library reads the weight times it. */
 static kas_status total_gradient(builder *b, int weight)
 {
     kas_program *p = b->program;
@@ -497,10 +496,9 @@ static kas_status lower_all(builder *b, const kas_kernel *kernel,
 {
     KAS_TRY(lower(b, kernel, options, 0));
     const uint64_t left = kas_lower_alongs_left(&b->lower);
-    if (left == 0)
-        return KAS_OK;
-    kas_ir_free(&b->ir);
-    return lower(b, kernel, options, left);
+    if (left)
+        kas_ir_free(&b->ir);
+    return left ? lower(b, kernel, options, left) : KAS_OK;
 }
 
 static kas_status build(builder *b, const kas_kernel *kernel, const kas_program_options *options)
@@ -521,8 +519,8 @@ static kas_status build(builder *b, const kas_kernel *kernel, const kas_program_
     /* Programs of several dtypes may be compiled together. */
     kas_buf_printf(&b->source, "#undef KAS_DTYPE\n#define KAS_DTYPE %d\n\n", b->ir.dtype);
     const int tensors = b->ir.tensors; /* without those of epilogues */
-    KAS_TRY(add_operations(b, tensors, true));
-    KAS_TRY(add_operations(b, tensors, false));
+    for (int once = 1; once >= 0; once--)
+        KAS_TRY(add_operations(b, tensors, once));
     KAS_TRY(total_gradients(b));
     KAS_TRY(add_epilogues(b, options));
     KAS_TRY(b->ir.status);

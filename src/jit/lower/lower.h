@@ -102,8 +102,8 @@ typedef struct kas_lower {
     int stride;
     uint64_t whole, small;
     int gain; /* tensor of the factor of Y; -1: none */
-    /* Where a library's convolution writes Y, of a layer with a gain: the number of its weight, and the
-     * tensor of these weights times the gain, which it reads; -1: there is none */
+    /* Where libraries' convolutions write Y, or parts of it, of a layer with a gain: the numbers of
+     * their weights, as bits, and the last tensor of such weights times the gain; -1: there is none */
     uint64_t scaled_weights;
     int scaled;
     int dweight[KAS_MAX_NODES];
