@@ -35,7 +35,7 @@ static double largest(const kas_ir *ir, int images)
     for (int i = 0; i < ir->tensors; i++) {
         const kas_ir_tensor *t = &ir->tensor[i];
         const double bytes = (double)kas_dtype_size(t->dtype) * (double)t->floats;
-        if (t->materialised && t->memory < 0 && t->role == KAS_ROLE_SCRATCH &&
+        if (t->materialised && t->memory < 0 && t->role == KAS_ROLE_SCRATCH && !t->once &&
             t->size[0] == images && bytes > most)
             most = bytes;
     }

@@ -488,6 +488,7 @@ static kas_status lower(builder *b, const kas_kernel *kernel, const kas_program_
                            .left = left};
     KAS_TRY(kas_lower_kernel(&b->lower));
     KAS_TRY(kas_fuse(&b->ir));
+    KAS_TRY(kas_once_find(&b->ir));
     return kas_rows_find(&b->ir);
 }
 
@@ -511,7 +512,6 @@ static kas_status build(builder *b, const kas_kernel *kernel, const kas_program_
         p->pieces = pieces;
         KAS_TRY(lower_all(b, kernel, options));
     }
-    KAS_TRY(kas_once_find(&b->ir));
     KAS_TRY(add_caller_buffers(b));
     if (options->list_schedules)
         kas_maps_print(&b->maps, &b->schedules);

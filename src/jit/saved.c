@@ -25,7 +25,13 @@ kas_status kas_program_mark_saved(kas_program *p)
     for (int i = 0; i < p->backwards; i++)
         mark_read(&p->backward[i], backward);
     int saved = 0, scratch = 0;
+    kas_status status = KAS_OK;
     for (int i = 0; i < p->buffers; i++) {
+        if (p->buffer[i].role == KAS_ROLE_Y && backward[i])
+            status = kas_fail(KAS_FAILURE,
+                              "program %s: the backward pass reads Y, which it is not "
+                              "given: this is a fault of the lowering, please report it",
+                              p->prefix);
         if (p->buffer[i].role != KAS_ROLE_SCRATCH)
             continue;
         if (forward[i] && backward[i]) {
@@ -38,5 +44,5 @@ kas_status kas_program_mark_saved(kas_program *p)
         }
     }
     free(forward);
-    return KAS_OK;
+    return status;
 }

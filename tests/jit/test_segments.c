@@ -101,13 +101,28 @@ static void test_bands(void **state)
     agree_tall("the rest of a rest", &twice);
 }
 
+static void count(const kas_kernel *k, uint32_t channels, int *forwards, int *backwards)
+{
+    const kas_target target = make_target((setting){channels, 1, 1, 3, 5, 1});
+    const kas_binding binding = make_binding(&target);
+    const kas_program_options options = {.batch = 2,
+                                         .training = true,
+                                         .dtype = stored,
+                                         .linear_policy = linear_policy,
+                                         .prefix = "k"};
+    kas_program *p;
+    OK(kas_program_build(k, &target, &binding, &options, &p));
+    *forwards = p->forwards;
+    *backwards = p->backwards;
+    kas_program_free(p);
+}
+
 /* Libraries read the slices where they lie, and write the parts of Y and of X's gradient there, so
  * there is no other launch. Where a part begins at an address that they do not take, there is. */
 static void test_in_place(void **state)
 {
     (void)state;
-    static const setting settings[] = {
-        {64, 1, 1, 3, 5, 1}, {72, 1, 1, 3, 5, 1}, {12, 1, 1, 3, 5, 1}};
+    static const uint32_t channels[] = {64, 72, 12};
     static const struct {
         kas_dtype dtype;
         int forwards[3], backwards[3];
@@ -123,23 +138,54 @@ static void test_in_place(void **state)
         stored = want[i].dtype;
         the_gain = i == 0 ? 0 : 8;
         agree("maps of quarters", &k);
-        agree("maps of quarters", &k);
         for (int n = 0; n < 3; n++) {
-            const kas_target target = make_target(settings[n]);
-            const kas_binding binding = make_binding(&target);
-            const kas_program_options options = {.batch = 2,
-                                                 .training = true,
-                                                 .dtype = stored,
-                                                 .linear_policy = linear_policy,
-                                                 .prefix = "k"};
-            kas_program *p;
-            OK(kas_program_build(&k, &target, &binding, &options, &p));
-            assert_int_equal(p->forwards, want[i].forwards[n]);
-            assert_int_equal(p->backwards, want[i].backwards[n]);
-            kas_program_free(p);
+            int forwards, backwards;
+            count(&k, channels[n], &forwards, &backwards);
+            assert_int_equal(forwards, want[i].forwards[n]);
+            assert_int_equal(backwards, want[i].backwards[n]);
         }
     }
     stored = KAS_F32;
+    the_gain = 0;
+    linear_policy = KAS_LINEAR_GPU;
+}
+
+/* Parts that are not written in place: what another node or the backward pass reads too, what is there
+ * twice, and maps whose pixels are not those of Y. */
+static void test_not_in_place(void **state)
+{
+    (void)state;
+    kas_kernel chain = {0}, twice = {0}, kept = {0}, slices = {0};
+    int x = kas_build_input(&chain), s = kas_build_split(&chain, "C", 2, 0);
+    int a = kas_build_fc(&chain, x, false, "C/2");
+    int b = kas_build_elementwise(&chain, KAS_OP_RELU, a);
+    b = kas_build_fc(&chain, b, false, "C/2");
+    kas_build_concat(&chain, (const int[]){a, b}, 0, s);
+    x = kas_build_fc(&twice, kas_build_input(&twice), false, "C/2");
+    s = kas_build_split(&twice, "C", 2, 0);
+    kas_build_concat(&twice, (const int[]){x, x}, 0, s);
+    x = kas_build_group(&kept, kas_build_input(&kept), 0, 0); /* [G0, C/G0] */
+    s = kas_build_split(&kept, "G0", 2, 0);
+    a = kas_build_mix(&kept, kas_build_slice(&kept, x, 0, s, 0), 1, 2, "C/G0");
+    b = kas_build_mix(&kept, kas_build_slice(&kept, x, 0, s, 1), 1, 2, "C/G0");
+    kas_build_concat(&kept, (const int[]){a, b}, 0, s);
+    x = kas_build_input(&slices);
+    s = kas_build_split(&slices, "C", 2, 0);
+    for (int i = 0; i < 2; i++) {
+        const int half = kas_build_group(&slices, kas_build_slice(&slices, x, 0, s, i), 0, 0);
+        const int mixed = kas_build_mix(&slices, half, 1, 2, "C/2/G0");
+        *(i ? &b : &a) = kas_build_elementwise(&slices, KAS_OP_RELU, mixed);
+    }
+    s = kas_build_split(&slices, "C/G0", 2, 0);
+    kas_build_concat(&slices, (const int[]){a, b}, 1, s);
+    linear_policy = KAS_LINEAR_LIBRARY;
+    for (int i = 0; i < 2; i++) {
+        the_gain = i == 0 ? 0 : 8;
+        agree("a chain of parts", &chain);
+        agree("one map twice", &twice);
+        agree("mixes in groups", &kept);
+        agree("mixes of slices in groups", &slices);
+    }
     the_gain = 0;
     linear_policy = KAS_LINEAR_GPU;
 }
@@ -149,7 +195,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shares),     cmocka_unit_test(test_first_and_rest),
         cmocka_unit_test(test_inner_dims), cmocka_unit_test(test_bands),
-        cmocka_unit_test(test_in_place),
+        cmocka_unit_test(test_in_place),   cmocka_unit_test(test_not_in_place),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -3,7 +3,7 @@
  * It is the variant of Syno (github.com/tsinghua-ideal/Syno), whose rules are those of FUSE (Gaudel
  * and Sebag, "Feature Selection as a One-Player Game", ICML 2010):
  *
- *     selection     from the root, UCB1-tuned (Auer et al. 2002): of the children with results the
+ *     selection     from the root, UCB1-tuned (Auer et al. 2002): of the children that were visited the
  *                   one with the largest
  *                       mean + c sqrt(ln N / n min(1/4, variance + sqrt(2 ln N / n))),
  *                   c = 4 sqrt(2); a child that was never visited comes before all others

@@ -141,11 +141,12 @@ static void add_operation(const kas_operation *op, kas_buf *out)
         kas_buf_printf(out, " %u %u", op->grid[i], op->block[i]);
     for (int i = 0; i < op->args; i++)
         kas_buf_printf(out, " %d", op->arg[i]);
+    kas_buf_printf(out, " %d %d", op->times, op->total);
     if (op->kind == KAS_OPERATION_CONV)
-        kas_buf_printf(out, " %d: %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d", op->pass, c->n,
-                       c->h, c->w, c->c_in, c->c_out, c->groups, c->kernel_h, c->kernel_w,
-                       c->stride, c->pad_h, c->pad_w, c->x_pitch, c->y_pitch, c->dilation, c->dtype,
-                       c->tf32);
+        kas_buf_printf(out, " %d %d+%zu %d %d+%zu: %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d",
+                       op->pass, op->x, op->x_offset, op->w, op->y, op->y_offset, c->n, c->h, c->w,
+                       c->c_in, c->c_out, c->groups, c->kernel_h, c->kernel_w, c->stride, c->pad_h,
+                       c->pad_w, c->x_pitch, c->y_pitch, c->dilation, c->dtype, c->tf32);
     kas_buf_puts(out, "\n");
 }
 

@@ -156,8 +156,8 @@ static kas_status append(timing *t, ready *r, const kas_operation *op)
         }
         if (holds(r->program, op))
             KAS_TRY(kas_conv_hold(r->conv[c], NULL, memory[op->w]));
-        return kas_plan_conv(r->plan, r->conv[c], op->pass, memory[op->x], memory[op->w],
-                             memory[op->y]);
+        return kas_plan_conv(r->plan, r->conv[c], op->pass, (char *)memory[op->x] + op->x_offset,
+                             memory[op->w], (char *)memory[op->y] + op->y_offset);
     }
     for (int k = 0; k < op->args; k++)
         args[k] = memory[op->arg[k]];

@@ -41,8 +41,7 @@ double kas_fn_cost(kas_fn fn)
 static int origin(kas_ir *ir, int t, kas_ix *address)
 {
     kas_ix idx[KAS_IR_RANK];
-    for (int d = 0; d < ir->tensor[t].rank; d++)
-        idx[d] = kas_ix_var(ir, ir->tensor[t].var[d]);
+    kas_ir_own_index(ir, t, idx);
     while (ir->tensor[t].kind == KAS_TENSOR_DEF) {
         const kas_ex_node *def = kas_ex_get(ir, ir->tensor[t].def);
         if (def->kind != KAS_EX_READ)
@@ -117,7 +116,7 @@ static kas_status view_operands(kas_ir *ir)
     int64_t *read = calloc((size_t)ir->tensors, sizeof *read); /* by origin: elements */
     kas_status status = KAS_OK;
     if (!views || !read) {
-        status = kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+        status = kas_ir_no_memory();
         goto done;
     }
     for (int t = 0; t < ir->tensors; t++) {
@@ -141,6 +140,17 @@ done:
     return status;
 }
 
+/* Returns whether each tensor that a tensor renames, down to its origin, has one reader. */
+static bool is_read_alone(const kas_ir *ir, int number, int base, const int *readers)
+{
+    for (int t = number; t != base;) {
+        t = kas_ex_get(ir, ir->tensor[t].def)->tensor;
+        if (readers[t] != 1)
+            return false;
+    }
+    return true;
+}
+
 /* Returns the convolution whose result a tensor merely repeats, and that nothing else reads, in the
  * same order; -1: there is none. */
 static int repeated_result(kas_ir *ir, int number, const int *readers)
@@ -149,8 +159,9 @@ static int repeated_result(kas_ir *ir, int number, const int *readers)
     const int base = origin(ir, number, &address);
     const kas_ir_tensor *t = &ir->tensor[number], *b = &ir->tensor[base];
     const bool repeats = b->kind == KAS_TENSOR_CONV && b->memory < 0 &&
-                         b->role == KAS_ROLE_SCRATCH && readers[base] == 1 &&
-                         b->backward == t->backward && place_in(ir, t, b, address) == 0;
+                         b->role == KAS_ROLE_SCRATCH && b->backward == t->backward &&
+                         is_read_alone(ir, number, base, readers) &&
+                         place_in(ir, t, b, address) == 0;
     return repeats ? base : -1;
 }
 
@@ -166,36 +177,46 @@ static void forward_result(kas_ir *ir, int number, const int *readers)
     ir->tensor[number].kind = KAS_TENSOR_EXTERN; /* it has memory but no operation of its own */
 }
 
-/* Returns whether part k has the channels of the join one after the other as the join has them, from
- * an address on that libraries take. */
-static bool part_lies_well(const kas_ir *ir, const kas_ir_join *join, int k)
+/* Returns whether the pixels of part k and of its convolution are those of the join, and have the
+ * part's channels one after the other as the join has them, from an address on that libraries take. */
+static bool part_lies_well(const kas_ir *ir, const kas_ir_join *join, int k, int base)
 {
     const kas_ir_tensor *whole = &ir->tensor[join->tensor], *part = &ir->tensor[join->part[k]];
     const int64_t offset = join->begin[k] * whole->stride[join->dim];
     bool well = offset * (int64_t)kas_dtype_size(part->dtype) % KAS_BUFFER_ALIGNMENT == 0;
+    for (int d = 0; d < 3; d++)
+        well &= part->size[d] == whole->size[d] && ir->tensor[base].size[d] == whole->size[d];
     for (int d = 3; d < part->rank; d++)
         well &= part->size[d] == 1 || part->stride[d] == whole->stride[d];
     return well;
+}
+
+/* Finds the convolutions that make the parts of a tensor, if it merely joins them and nothing else reads
+ * them. */
+static bool find_parts(kas_ir *ir, int number, const kas_ir_join *join, const int *readers,
+                       int base[KAS_MAX_INPUTS])
+{
+    kas_ix address, own;
+    const int whole = origin(ir, join->tensor, &own);
+    if (origin(ir, number, &address) != whole || !is_read_alone(ir, number, whole, readers) ||
+        place_in(ir, &ir->tensor[join->tensor], &ir->tensor[whole], own) != 0 ||
+        place_in(ir, &ir->tensor[number], &ir->tensor[whole], address) != 0)
+        return false;
+    for (int k = 0; k < join->parts; k++) {
+        base[k] = repeated_result(ir, join->part[k], readers);
+        if (base[k] < 0 || readers[join->part[k]] != 1 || !part_lies_well(ir, join, k, base[k]))
+            return false;
+    }
+    return true;
 }
 
 /* Lets convolutions write their results directly into Y or X's gradient, where it would merely join
  * them. On the CPU oneDNN would copy them there, more slowly than the kernel that joins them. */
 static void forward_parts(kas_ir *ir, int number, const kas_ir_join *join, const int *readers)
 {
-    kas_ix address, own;
     int base[KAS_MAX_INPUTS];
-    if (ir->cpu || join->parts == 0)
+    if (ir->cpu || join->parts == 0 || !find_parts(ir, number, join, readers, base))
         return;
-    const int whole = origin(ir, join->tensor, &own);
-    if (origin(ir, number, &address) != whole ||
-        place_in(ir, &ir->tensor[join->tensor], &ir->tensor[whole], own) != 0 ||
-        place_in(ir, &ir->tensor[number], &ir->tensor[whole], address) != 0)
-        return;
-    for (int k = 0; k < join->parts; k++) {
-        base[k] = repeated_result(ir, join->part[k], readers);
-        if (base[k] < 0 || !part_lies_well(ir, join, k))
-            return;
-    }
     for (int k = 0; k < join->parts; k++) {
         kas_ir_tensor *b = &ir->tensor[base[k]];
         b->memory = number;
@@ -263,7 +284,7 @@ static kas_status order_tensors(kas_ir *ir)
     ordering o = {.ir = ir, .placed = calloc((size_t)ir->tensors, 1)};
     ir->order = kas_arena_alloc(ir->arena, sizeof *ir->order * (size_t)ir->tensors);
     if (!o.placed || !ir->order)
-        o.status = kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+        o.status = kas_ir_no_memory();
     for (int t = 0; t < ir->tensors; t++)
         if (o.status == KAS_OK)
             place(&o, t);
@@ -491,7 +512,7 @@ kas_status kas_fuse(kas_ir *ir)
     char *forced = calloc(tensors, 1), *leaf = calloc(tensors, 1);
     if (!v.seen || !v.readers || !v.in_reduce || !v.walked || !v.kernel || !v.alone || !forced ||
         !leaf) {
-        status = kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+        status = kas_ir_no_memory();
         goto done;
     }
     do {

@@ -50,8 +50,7 @@ static kas_ex expand(kas_inliner *in, kas_ex e)
         const int capacity = in->ir->exprs.count * 2;
         int *memo = realloc(in->memo, sizeof *memo * (size_t)capacity);
         if (!memo) {
-            kas_ir_fail(in->ir,
-                        kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered"));
+            kas_ir_fail(in->ir, kas_ir_no_memory());
             return 0;
         }
         memset(memo + in->capacity, 0, sizeof *memo * (size_t)(capacity - in->capacity));

@@ -151,7 +151,7 @@ typedef struct kas_ir_tensor {
     int conv_in[2]; /* FORWARD: x, w; BACKWARD_DATA: dy, w; BACKWARD_WEIGHTS: x, dy */
     /* fuse.c */
     bool alone;        /* no other such sum stands in its kernel: a CPU keeps one in registers */
-    bool operand;      /* a library reads it: it must be in memory, densely packed */
+    bool operand;      /* a library reads it: it must be in memory, in its order */
     bool materialised; /* has memory and an operation of its own */
     bool once;         /* depends on the weights and the gain alone (jit/once.h) */
     int memory;        /* tensor whose memory it uses; itself when -1 */

@@ -161,10 +161,15 @@ bool kas_lower_takes_gain(const kas_lower *l, int node)
     return takes;
 }
 
-kas_ex kas_lower_part_gained(kas_lower *l, int concat, int part, kas_ex e)
+bool kas_lower_part_has_gain(const kas_lower *l, int part)
 {
     const int map = only_source(l, part);
-    const bool has = concat != kas_lower_last(l) || (map >= 0 && l->fc[map].library);
+    return map >= 0 && l->fc[map].library;
+}
+
+kas_ex kas_lower_part_gained(kas_lower *l, int concat, int part, kas_ex e)
+{
+    const bool has = concat != kas_lower_last(l) || kas_lower_part_has_gain(l, part);
     return has ? e : kas_lower_times_gain(l, e);
 }
 

@@ -223,6 +223,8 @@ int kas_lower_last(const kas_lower *l);
 /* Returns whether a map writes Y or a part of Y that nothing else reads: its weights then have the
  * gain, if a library computes it. */
 bool kas_lower_takes_gain(const kas_lower *l, int node);
+/* Returns whether the weights of a part of Y have the gain. */
+bool kas_lower_part_has_gain(const kas_lower *l, int part);
 /* Returns a value of a part of a concatenation, or its gradient, with the gain where Y is this
  * concatenation and the weights of the part have none. */
 kas_ex kas_lower_part_gained(kas_lower *l, int concat, int part, kas_ex e);

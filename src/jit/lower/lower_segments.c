@@ -46,8 +46,8 @@ void kas_lower_slice_gradient(kas_lower *l, int node)
     kas_lower_contribute(l, n->in[0], kas_ex_guard(l->ir, at, 0, size - 1, dy));
 }
 
-/* Notes that Y is a concatenation. Not for inference, where the kernel that writes Y does what comes
- * behind it. */
+/* Notes that Y is a concatenation and nothing more. Not for inference, where the kernel that writes Y
+ * does what comes behind it. */
 static void note_parts(kas_lower *l, int node)
 {
     const kas_node *n = &l->kernel->node[node];
@@ -56,6 +56,8 @@ static void note_parts(kas_lower *l, int node)
     if (!l->training || node != kas_lower_last(l) || join.dim < KAS_DIM_C)
         return;
     for (int k = 0; k < n->inputs; k++) {
+        if (!kas_lower_part_has_gain(l, n->in[k]))
+            return;
         join.part[join.parts] = l->tensor[n->in[k]];
         join.begin[join.parts++] = begin;
         begin += l->size[n->in[k]][n->dim];
