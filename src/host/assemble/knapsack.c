@@ -1,9 +1,13 @@
 #include "host/assemble/knapsack.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+
+/* The cost, the further costs, and the share that is taken of their limits. */
+enum { MEASURES = 1 + KAS_FRONTIER_FURTHER + 1 };
 
 /* A choice of options for the layers so far: an option behind a choice for the layers before. */
 typedef struct state {
@@ -20,7 +24,8 @@ typedef struct kas_frontier_stage {
 typedef struct search {
     const kas_option *option; /* [layers][options] */
     int options, most, count;
-    const double *limit; /* of the further costs; NULL: there are none */
+    const double *limit;                /* of the further costs; NULL: there are none */
+    double least[KAS_FRONTIER_FURTHER]; /* sums of further costs over all layers */
     state *list;
     kas_frontier *out;
 } search;
@@ -107,57 +112,76 @@ static int drop_beaten(state *list, int count, bool limited)
     return kept;
 }
 
-static double cost_of(const state *choice, int which)
+/* Returns how much of what the limits leave free beyond the least sums the choice takes: the largest
+ * share of any further cost. */
+static double share_taken(const search *s, const state *choice, const double *rest)
 {
-    return which ? choice->further[which - 1] : choice->cost;
+    double share = 0;
+    for (int f = 0; f < KAS_FRONTIER_FURTHER; f++) {
+        const double over = choice->further[f] + rest[f] - s->least[f];
+        share = fmax(share, over / (s->limit[f] - s->least[f])); /* 0 / 0 counts as 0 */
+    }
+    return share;
 }
 
-/* Marks the least choice of each cell of loss in each of `costs` costs, and the one of the least
- * loss. */
-static void mark(state *list, int count, double least, double width, int costs, int32_t *best)
+/* Returns one of the numbers in which a thinned list keeps the least choice of each cell. */
+static double measure(const search *s, const state *choice, const double *rest, int which)
 {
-    for (int i = 0; i < count; i++) {
-        const int cell = width > 0 ? (int)floor((list[i].loss - least) / width) : 0;
-        for (int k = 0; k < costs; k++) {
-            int32_t *of = &best[cell * costs + k];
-            if (*of < 0 || cost_of(&list[i], k) < cost_of(&list[*of], k))
+    if (which == 0)
+        return choice->cost;
+    return which < MEASURES - 1 ? choice->further[which - 1] : share_taken(s, choice, rest);
+}
+
+/* Marks the least choice of each cell of loss in each measure, and the cheapest of the least loss. */
+static void mark(const search *s, const double *rest, double least, double width, int measures,
+                 int32_t *best)
+{
+    bool has_least = false;
+    for (int i = 0; i < s->count; i++) {
+        const state *choice = &s->list[i];
+        const int cell = width > 0 ? (int)floor((choice->loss - least) / width) : 0;
+        for (int k = 0; k < measures; k++) {
+            int32_t *of = &best[cell * measures + k];
+            if (*of < 0 || measure(s, choice, rest, k) < measure(s, &s->list[*of], rest, k))
                 *of = i;
         }
-        list[i].kept = list[i].loss == least;
+        s->list[i].kept = !has_least && choice->loss == least;
+        has_least |= s->list[i].kept;
     }
 }
 
-/* Keeps what is marked, at most `most` choices; *width is that of a cell. */
-static kas_status thin(state *list, int *count, int most, int costs, double *width)
+/* Keeps what is marked, at most s->most choices; *width is that of a cell. */
+static kas_status thin(search *s, const double *rest, int measures, double *width)
 {
-    const int cells = (most - 1) / costs - 1, marks = (cells + 1) * costs;
+    const int cells = (s->most - 1) / measures - 1, marks = (cells + 1) * measures;
     double least = INFINITY, largest = -INFINITY;
+    assert(cells > 0);
     int32_t *best = malloc(sizeof *best * (size_t)marks);
     int kept = 0;
     if (!best)
         return kas_fail(KAS_NO_MEMORY, "no memory for %d choices of layers", marks);
-    for (int i = 0; i < *count; i++) {
-        least = fmin(least, list[i].loss);
-        largest = fmax(largest, list[i].loss);
+    for (int i = 0; i < s->count; i++) {
+        least = fmin(least, s->list[i].loss);
+        largest = fmax(largest, s->list[i].loss);
     }
     for (int i = 0; i < marks; i++)
         best[i] = -1;
     *width = (largest - least) / cells;
-    mark(list, *count, least, *width, costs, best);
+    mark(s, rest, least, *width, measures, best);
     for (int i = 0; i < marks; i++)
         if (best[i] >= 0)
-            list[best[i]].kept = true;
-    for (int i = 0; i < *count; i++)
-        if (list[i].kept)
-            list[kept++] = list[i];
-    *count = kept;
+            s->list[best[i]].kept = true;
+    for (int i = 0; i < s->count; i++)
+        if (s->list[i].kept)
+            s->list[kept++] = s->list[i];
+    s->count = kept;
     free(best);
     return KAS_OK;
 }
 
 /* ---- the frontier ---------------------------------------------------------------------------- */
 
-/* Gets the least further costs of all layers behind `layer`. */
+/* Gets the least further costs of all layers behind `layer`; -1: of all. */
 static void least_rest(const search *s, int layer, double rest[KAS_FRONTIER_FURTHER])
 {
     for (int f = 0; f < KAS_FRONTIER_FURTHER; f++) {
@@ -212,8 +236,8 @@ static kas_status add_layer(search *s, int layer)
         return kas_fail(KAS_OVER_BUDGET, "no choice is within the limits");
     s->count = drop_beaten(list, s->count, limited);
     if (s->count > s->most) {
-        KAS_TRY(thin(list, &s->count, s->most, limited ? 1 + KAS_FRONTIER_FURTHER : 1, &width));
-        s->out->gap += s->limit ? INFINITY : width;
+        KAS_TRY(thin(s, rest, limited ? MEASURES : 1, &width));
+        s->out->gap += limited ? INFINITY : width;
     }
     list = realloc(s->list, sizeof *list * (size_t)s->count);
     s->list = list ? list : s->list;
@@ -250,13 +274,18 @@ kas_status kas_frontier_find(const kas_option *option, int layers, int options,
     for (int l = 0; l < layers && status == KAS_OK; l++)
         if (!has_option(&s, l))
             status = kas_fail(KAS_NOTHING_VALID, "layer %d has no option", l);
+    if (status == KAS_OK)
+        least_rest(&s, -1, s.least);
     for (int l = 0; l < layers && status == KAS_OK; l++)
         status = add_layer(&s, l);
     if (status == KAS_OK)
         status = take_points(&s);
     free(s.list);
-    if (status != KAS_OK)
+    if (status != KAS_OK) {
+        const double gap = out->gap;
         kas_frontier_free(out);
+        out->gap = gap;
+    }
     return status;
 }
 

@@ -15,8 +15,10 @@
  *
  * Further costs may be limited too.  A choice then beats another only where it is no worse in them
  * either, and one that cannot be completed within their limits is dropped.  These lists are longer
- * and slower to search, so they are thinned beyond KAS_FRONTIER_MOST_LIMITED choices, and of each
- * cell the least choice in each cost is kept.  That has no bound: `gap` is INFINITY then. */
+ * and slower to search, so they are thinned beyond KAS_FRONTIER_MOST_LIMITED choices.  Of each cell
+ * the least choice in each cost is kept, and the one that takes the least share of what the limits
+ * leave free, so that limits which only balanced choices keep are met, too.  That has no bound: `gap`
+ * is INFINITY then, and where no choice was found, there may still be one. */
 #ifndef KAS_ASSEMBLE_KNAPSACK_H
 #define KAS_ASSEMBLE_KNAPSACK_H
 
@@ -43,9 +45,10 @@ typedef struct kas_frontier {
 } kas_frontier;
 
 /* Finds the frontier over option [layers][options] of the choices whose sums of further costs are
- * within `limit` (NULL: `further` is not read). At most `most` choices are kept (KAS_FRONTIER_MOST,
- * or 3 or more, in tests). KAS_NOTHING_VALID when a layer has no option, KAS_OVER_BUDGET when no
- * choice is within the limits. The caller frees *out with kas_frontier_free. */
+ * within `limit` (NULL: `further` is not read). At most `most` choices are kept (KAS_FRONTIER_MOST;
+ * in tests 3 or more, with limits 9 or more). KAS_NOTHING_VALID when a layer has no option,
+ * KAS_OVER_BUDGET when no choice was found within the limits: there is none if out->gap is 0. The
+ * caller frees *out with kas_frontier_free. */
 kas_status kas_frontier_find(const kas_option *option, int layers, int options,
                              const double limit[KAS_FRONTIER_FURTHER], int most, kas_frontier *out);
 void kas_frontier_free(kas_frontier *frontier);

@@ -144,12 +144,67 @@ static void further_limits_against_all_combinations(void **state)
         kas_frontier_free(&f);
         assert_int_equal(kas_frontier_find(option, LAYERS, OPTIONS, none, KAS_FRONTIER_MOST, &f),
                          KAS_OVER_BUDGET);
+        assert_true(f.gap == 0);
         OK(kas_frontier_find(option, LAYERS, OPTIONS, further, 20, &f));
         assert_true(f.points > 0);
         thinned += isinf(f.gap);
         kas_frontier_free(&f);
     }
     assert_true(thinned > 0);
+}
+
+enum { DEEP = 20, WIDE = 6 };
+
+/* Draws kernels that have few of one further cost where they have many of the other, and limits that
+ * are `slack` above the sums of the most balanced options. */
+static void draw_opposed(kas_option option[DEEP * WIDE], uint64_t seed, double slack,
+                         double limit[KAS_FRONTIER_FURTHER])
+{
+    kas_rng rng = kas_rng_make(seed, KAS_PURPOSE_TEST, 1);
+    limit[0] = limit[1] = 0;
+    for (int l = 0; l < DEEP; l++) {
+        const double params = 1000 + floor(19000 * kas_rng_unit(&rng)), flops = 256 * params;
+        int balanced = l * WIDE;
+        option[balanced] = (kas_option){.further = {flops, params}};
+        for (int k = l * WIDE + 1; k < (l + 1) * WIDE; k++) {
+            const double share = 0.1 + 0.5 * kas_rng_unit(&rng);
+            option[k].cost = -kas_rng_unit(&rng);
+            option[k].loss = kas_rng_unit(&rng);
+            option[k].further[0] = floor(flops * share);
+            option[k].further[1] = floor(params * 0.06 / share);
+            if (option[k].further[0] / 256 + option[k].further[1] <
+                option[balanced].further[0] / 256 + option[balanced].further[1])
+                balanced = k;
+        }
+        limit[0] += option[balanced].further[0];
+        limit[1] += option[balanced].further[1];
+    }
+    limit[0] *= 1 + slack;
+    limit[1] *= 1 + slack;
+}
+
+/* Only choices that are balanced in both further costs are within the limits, and thinning keeps
+ * some. Where far too few choices are kept none is found, and the gap says that it may be so. */
+static void thinning_keeps_balanced_choices(void **state)
+{
+    (void)state;
+    int missed = 0;
+    for (uint64_t seed = 0; seed < 6; seed++) {
+        kas_option option[DEEP * WIDE];
+        double limit[KAS_FRONTIER_FURTHER];
+        kas_frontier f;
+        draw_opposed(option, seed, 0.02, limit);
+        OK(kas_frontier_find(option, DEEP, WIDE, limit, 400, &f));
+        assert_true(f.points > 0 && isinf(f.gap));
+        kas_frontier_free(&f);
+        draw_opposed(option, seed, 0, limit);
+        if (kas_frontier_find(option, DEEP, WIDE, limit, 9, &f) == KAS_OVER_BUDGET) {
+            assert_true(isinf(f.gap));
+            missed++;
+        }
+        kas_frontier_free(&f);
+    }
+    assert_true(missed > 0);
 }
 
 static void thinning_keeps_its_bound(void **state)
@@ -182,6 +237,7 @@ int main(void)
                                        cmocka_unit_test(a_layer_without_an_option),
                                        cmocka_unit_test(every_limit_against_all_combinations),
                                        cmocka_unit_test(further_limits_against_all_combinations),
+                                       cmocka_unit_test(thinning_keeps_balanced_choices),
                                        cmocka_unit_test(thinning_keeps_its_bound)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
