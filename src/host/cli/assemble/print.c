@@ -33,6 +33,7 @@ static kas_status frontier_lines(const kas_assemble *a, const kas_frontier *f, i
         kas_line_number(&line, "latency", ratio(a, f->point[i].cost));
         kas_line_number(&line, "loss", f->point[i].loss);
         kas_line_int(&line, "replaced", replaced_at(a, f, i, chosen));
+        kas_line_number(&line, "gap", f->gap);
         kas_line_end(&line);
         KAS_TRY(kas_print_buf(&line));
     }
@@ -58,7 +59,7 @@ static kas_status frontier_table(const kas_assemble *a, const kas_frontier *f, i
         printf("%s%d of the %d choices that no other beats in %s latency and loss (--json has all)",
                kas_buf_text(&out), lines, f->points, a->measure ? "measured" : "predicted");
     if (isinf(f->gap))
-        printf("; not all were looked at, so there may be better ones within --flops and --params");
+        printf("; not all were looked at, so there may be better ones within the limits");
     else if (f->gap > 0)
         printf("; for no latency is there a choice that loses %.3g less", f->gap);
     printf("\n\n");

@@ -256,7 +256,7 @@ static kas_status fisher_losses(kas_assemble *a, int kernel, double original, do
         if (!kas_choices_has(c, t, kernel + 1))
             continue;
         const double lost = (original - potential[--count]) / original;
-        loss[t] = lost < 0 ? 0 : lost;
+        loss[t] = isfinite(lost) ? fmax(0, lost) : NAN;
     }
     free(potential);
     free(one);
@@ -273,7 +273,7 @@ kas_status kas_assemble_losses(kas_assemble *a)
         loss ? KAS_OK : kas_fail(KAS_NO_MEMORY, "no memory for %d layers", c->targets);
     if (status == KAS_OK && a->loss == KAS_ASSEMBLE_FISHER)
         status = kas_assemble_potentials(a, 1, NULL, &original);
-    if (status == KAS_OK && a->loss == KAS_ASSEMBLE_FISHER && !(original > 0))
+    if (status == KAS_OK && a->loss == KAS_ASSEMBLE_FISHER && !(original > 0 && isfinite(original)))
         status = kas_fail(KAS_NOTHING_VALID,
                           "the Fisher potential of the unmodified network is %g: it tells nothing; "
                           "choose other images with --seed, or --loss imitation",

@@ -256,21 +256,45 @@ static bool has_limits(const kas_assemble *a)
     return a->choices.limit.max_flops_ratio > 0 || a->choices.limit.max_params_ratio > 0;
 }
 
+/* Returns the options that limit the size of the network; "" = none was given. */
+static const char *limits_given(const kas_assemble *a)
+{
+    const bool flops = a->choices.limit.max_flops_ratio > 0;
+    const bool params = a->choices.limit.max_params_ratio > 0;
+    return flops && params ? "--flops or --params" : flops ? "--flops" : params ? "--params" : "";
+}
+
 /* A kernel whose free sizes no numbers can replace has other sizes in another network, so that the
- * whole may be above the budget. */
+ * whole may be above what is allowed. */
 static kas_status fail_point(const kas_assemble *a, const kas_frontier *f)
 {
+    const char *limits = limits_given(a);
     if (kas_frontier_within(f, limit_of(a)) >= 0)
-        return kas_fail(
-            KAS_NOTHING_VALID,
-            "kernels whose free sizes no numbers can replace put every network within "
-            "--latency %g above --flops and --params; allow more, or give other kernels",
-            a->latency);
+        return kas_fail(KAS_NOTHING_VALID,
+                        "kernels whose free sizes no numbers can replace put every network that "
+                        "was chosen above --latency %g%s%s; allow more, or give other kernels",
+                        a->latency, *limits ? " or " : "", limits);
     return kas_fail(KAS_NOTHING_VALID,
-                    "--latency %g: with these kernels%s the network reaches %.3g at least; allow "
+                    "--latency %g: the network reaches %.3g at least with these kernels%s%s; allow "
                     "more, or give faster kernels",
-                    a->latency, has_limits(a) ? ", and within --flops and --params," : "",
-                    1 + f->point[0].cost / a->unmodified);
+                    a->latency, 1 + f->point[0].cost / a->unmodified,
+                    *limits ? " and not above " : "", limits);
+}
+
+/* Says that no network is within --flops and --params, or that none was found where choices were left
+ * out. */
+static kas_status fail_frontier(const kas_assemble *a, bool all)
+{
+    if (all)
+        return kas_fail(KAS_NOTHING_VALID,
+                        "with these kernels every network is above %s; allow more, or give smaller "
+                        "kernels",
+                        limits_given(a));
+    return kas_fail(
+        KAS_NOTHING_VALID,
+        "every network that was looked at is above %s; not all were looked at, so allow "
+        "a little more, or give fewer or smaller kernels",
+        limits_given(a));
 }
 
 /* Goes down the frontier to the first network that is within the limits as a whole. */
@@ -300,10 +324,7 @@ static kas_status find_frontier(kas_assemble *a, kas_frontier *out)
     const kas_status status =
         kas_frontier_find(a->option, c->targets, kas_choices_options(c),
                           has_limits(a) ? limit : NULL, KAS_FRONTIER_MOST, out);
-    if (status != KAS_OVER_BUDGET)
-        return status;
-    return kas_fail(KAS_NOTHING_VALID, "with these kernels no network is within --flops and "
-                                       "--params; allow more, or give smaller kernels");
+    return status == KAS_OVER_BUDGET ? fail_frontier(a, out->gap == 0) : status;
 }
 
 static kas_status find_losses(kas_assemble *a)
@@ -389,8 +410,9 @@ static kas_status open_all(kas_assemble *a)
     KAS_TRY(kas_assemble_check_images(a));
     if (a->init)
         KAS_TRY(kas_pretrained_check(a->init, a->data.net, NULL, false));
-    KAS_TRY(kas_machine_find(a->machine_name ? a->machine_name : "auto", a->device_name,
-                             a->common.threads, &a->machine));
+    /* The threads are those of --device here, and say nothing of another machine. */
+    KAS_TRY(a->machine_name ? kas_machine_find(a->machine_name, a->device_name, 0, &a->machine)
+                            : kas_machine_here(a->device_name, a->common.threads, &a->machine));
     KAS_TRY(describe_setting(a));
     if (a->strategy == KAS_ASSEMBLE_BLOCKSWAP || a->loss == KAS_ASSEMBLE_FISHER)
         KAS_TRY(kas_minibatches_draw(a->data.dataset, FISHER_BATCH, 1, a->seed, a->minibatch));
