@@ -10,6 +10,8 @@ for machine in cpu cpu-avx2 a100 h100 h200 l4 rtx4090 orin orin-nano; do
     expect 0 '"ratio_to_unmodified": 1,' "$kas" predict $net --machine $machine --json
 done
 expect 0 'never calibrated' "$kas" predict --net resnet18 --machine h100
+expect 0 "two cores and scaled to another number, so" "$kas" predict --net resnet20 --machine cpu --threads 8
+expect 0 "two cores, so" "$kas" predict --net resnet20 --machine cpu
 expect 0 '' "$kas" predict --net resnet18 --machine h100 --quiet
 [ ! -s "$dir/err" ] || fail "--quiet warned: $(cat "$dir/err")"
 

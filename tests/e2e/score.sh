@@ -100,5 +100,6 @@ for width in 4 16; do
 done
 ! cmp -s "$dir/zen4" "$dir/zen16" || fail "zen is the same with other layers behind a gate"
 expect 0 '2 of the kernels could be scored, too few' "${score[@]}" --agreement --scores params kernels/conv.json kernels/nas_pte_2.json kernels/depthwise.json
+if grep -q 'rank correlation' "$dir/out"; then fail "ranks of two kernels: $(cat "$dir/out")"; fi
 expect 2 'no network is given' "$kas" score --dataset "$dir/s.h5"
 echo "ok: scores of files and samples, and bad inputs"

@@ -9,6 +9,8 @@ kernels=(kernels/conv.json kernels/nas_pte_2.json)
 expect 0 'sensitive layers' "${sensitivity[@]}" "${kernels[@]}" --threads 1
 expect 0 '' "${sensitivity[@]}" "${kernels[@]}" --threads 2 --json --picture "$dir/p.svg"
 cp "$dir/out" "$dir/lines"
+expect 0 '' "${sensitivity[@]}" "${kernels[@]}" --threads 1 --json
+cmp "$dir/out" "$dir/lines" || fail "the number of threads changes the figures"
 /usr/bin/python3 - "$dir" <<'END' || fail "the figures"
 import json, sys, xml.etree.ElementTree as tree
 folder = sys.argv[1]

@@ -105,15 +105,22 @@ kas_cli_net kas_cli_net_defaults(void)
     return (kas_cli_net){.c = 3, .h = 32, .w = 32, .classes = 10};
 }
 
+static bool keeps_on_auto(const kas_cli_net *o)
+{
+    return o->keep.machine && strcmp(o->keep.machine, "auto") == 0;
+}
+
 void kas_cli_keep_on_device(kas_cli_net *o, const char *device, int threads)
 {
     o->keep.device = device;
-    o->keep.threads = threads;
+    if (keeps_on_auto(
+            o)) /* the threads are those of the device, and say nothing of another machine */
+        o->keep.threads = threads;
 }
 
 void kas_cli_keep_on_machine(kas_cli_net *o, const char *machine)
 {
-    if (o->keep.machine && strcmp(o->keep.machine, "auto") == 0)
+    if (keeps_on_auto(o))
         o->keep.machine = machine;
 }
 

@@ -440,6 +440,7 @@ static kas_status run(int argc, char **argv)
     if (done)
         return KAS_OK;
     kas_cli_keep_on_machine(&o.net, o.machine);
+    o.net.keep.threads = o.common.threads;
     session s = {.o = &o};
     const kas_status status = run_all(&s);
     kas_table_free(s.table);

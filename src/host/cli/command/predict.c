@@ -312,7 +312,9 @@ static kas_status run_all(session *s)
                  "which it runs",
                  s->machine.name,
                  s->machine.gpu ? "data sheets and from what is usual"
-                                : "what was measured on a server's two cores");
+                 : s->machine.cores == 2
+                     ? "what was measured on a server's two cores"
+                     : "what was measured on a server's two cores and scaled to another number");
     if (!s->o->common.json)
         s->table = kas_table_create(columns, sizeof columns / sizeof *columns);
     KAS_TRY(predict(s, NULL, &plain));
@@ -333,6 +335,7 @@ static kas_status run(int argc, char **argv)
     if (done)
         return KAS_OK;
     kas_cli_keep_on_machine(&o.net, o.machine);
+    o.net.keep.threads = o.common.threads;
     o.net.keep.batch = o.batch;
     o.net.keep.precision = (kas_precision)o.precision;
     session s = {.o = &o};

@@ -457,7 +457,8 @@ static kas_status print_all(const session *s)
         KAS_TRY(print_line(s, &s->subject[k]));
     if (!s->o->common.json)
         KAS_TRY(print_table(s));
-    return s->o->agreement ? print_agreement(s) : KAS_OK;
+    const bool shown = s->o->common.json || s->subjects - 1 >= LEAST_RANKED;
+    return s->o->agreement && shown ? print_agreement(s) : KAS_OK;
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */
@@ -526,7 +527,8 @@ static kas_status open_predictor(session *s)
     kas_machine machine;
     if (!s->o->asked[KAS_SCORE_LATENCY])
         return KAS_OK;
-    KAS_TRY(kas_machine_find(s->o->machine, "auto", s->o->common.threads, &machine));
+    /* --threads are workers here, and change no score. */
+    KAS_TRY(kas_machine_find(s->o->machine, "auto", 0, &machine));
     return kas_predictor_create(&machine, s->net, KAS_LATENCY_BATCH, KAS_PRECISION_FP32,
                                 &s->predictor);
 }

@@ -214,7 +214,8 @@ static kas_status find_figures(session *s)
 {
     const kas_choices *c = &s->choices;
     kas_machine machine;
-    KAS_TRY(kas_machine_find(s->o->machine, "auto", s->o->common.threads, &machine));
+    /* --threads are workers here, and change no latency. */
+    KAS_TRY(kas_machine_find(s->o->machine, "auto", 0, &machine));
     s->plain = calloc((size_t)c->targets + 1, sizeof *s->plain);
     s->figure = calloc((size_t)c->kernels * (size_t)c->targets, sizeof *s->figure);
     if (!s->plain || !s->figure)
