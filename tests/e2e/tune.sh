@@ -178,6 +178,8 @@ printf 'KAS_KERNEL(m1_\n' >"$dir/refuse"
 rm -r "$dir/broken"
 expect 0 'its loops cannot be timed, and the library stays' broken --trials 6 --layer layer2.0.conv1
 grep -q '"kernel": "e0"' "$dir/out" || fail "the layer was not tuned: $(cat "$dir/out")"
+grep -q '"map": "[^"]*", "seconds": null, "ratio": null, "ratio_low": null, "ratio_high": null, "tried": 0, "known": false, "kept": false' "$dir/out" ||
+    fail "numbers of a map that nobody measured: $(cat "$dir/out")"
 printf 'KAS_KERNEL(m0_\n' >"$dir/refuse" # until a text has no loops
 rm -r "$dir/always" "$dir/broken"
 expect 1 '1 of 5 kernels were not tuned' broken --trials 1

@@ -83,7 +83,8 @@ static void leave_library(const timing *t, int v)
     kas_tuned_launch *found = &t->out->map[t->version[v].map];
     kas_warn("map %s: its loops cannot be timed, and the library stays: %s", found->name,
              kas_error());
-    found->ratio = found->ratio_low = found->ratio_high = 1;
+    found->seconds = found->ratio = found->ratio_low = found->ratio_high = NAN;
+    found->tried = 0;
 }
 
 /* Compiles versions from `first` on, up to `end`, in one text, or leaves those out that do not compile:

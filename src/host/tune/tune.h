@@ -66,7 +66,7 @@ typedef struct kas_tuned {
     int launches;
     /* [maps] of passes of linear maps that the library computes: `kept` where loops of our own are
      * faster. `name` is the node's number and the pass; times are those of all operations that one way
-     * has and the other has not */
+     * has and the other has not, and NaN where the loops cannot be timed */
     kas_tuned_launch *map;
     int maps;
     char *file; /* the schedules that were kept, as a schedule file */

@@ -145,13 +145,19 @@ static void put_row(kas_table *table, const kas_tuned_launch *l, const char *bef
 {
     char human[32];
     kas_table_cell(table, "%s%s", before, l->name);
-    kas_table_cell(table, "%s", kas_human_seconds(l->seconds, human));
+    const bool timed = isfinite(l->seconds);
+    kas_table_cell(table, "%s", timed ? kas_human_seconds(l->seconds, human) : "-");
     if (l->known)
         kas_table_cell(table, "known");
     else
         kas_table_cell(table, "%d", l->tried);
-    kas_table_cell(table, "%.2f", l->ratio);
-    kas_table_cell(table, "%.2f to %.2f", l->ratio_low, l->ratio_high);
+    if (timed) {
+        kas_table_cell(table, "%.2f", l->ratio);
+        kas_table_cell(table, "%.2f to %.2f", l->ratio_low, l->ratio_high);
+    } else {
+        kas_table_cell(table, "-");
+        kas_table_cell(table, "-");
+    }
     kas_table_cell(table, "%s", l->kept ? kept : usual);
 }
 
