@@ -26,9 +26,11 @@ grep -Eq '^screened out.*: [0-9]+ of [0-9]+ sampled kernels$' "$dir/out"
 check="$kas check --net resnet20 --input 3x8x8 --device cpu --directions 0"
 expect 0 'left out: kernels/nas_pte_2.json' $check kernels/nas_pte_2.json kernels/depthwise.json
 grep -q '^kernels: 1; .* failures: 0$' "$dir/out"
+grep -q '^left out, because they do not fit resnet20: 1 of 2 files$' "$dir/out" || fail "not counted: $(cat "$dir/out")"
 expect 3 'a kernel does not fit resnet20' $check kernels/nas_pte_2.json
 sed 's/"G0": 4/"G0": 7/' kernels/group_conv.json >"$dir/seven.json"
 expect 3 'none fits resnet20' $check kernels/nas_pte_2.json "$dir/seven.json"
+expect 0 '"left_out": 2,' $check kernels/nas_pte_2.json "$dir/seven.json" --sampled 1 --seed 3 --shapes 1 --json
 
 code=0
 "$kas" check 2>/dev/null || code=$?
@@ -53,6 +55,9 @@ grep -q ' layer2.0.conv1 .* 4x4 .* ok, bits as by the default schedules$' "$dir/
 code=0
 "$kas" check kernels/involution.json --net resnet20 --input 3x16x16 --device cpu --directions 0 --schedule "$dir/s.txt" 2>"$dir/err" || code=$?
 [ $code = 2 ] && grep -q -- '--input 3x16x16: .*s.txt is for 3x8x8' "$dir/err" || fail "another input: $(cat "$dir/err")"
+# Without that line the images are small, and a schedule for others fails with a hint.
+"$kas" show kernels/involution.json --net resnet20 --input 3x32x32 --layer layer2.0.conv1 --schedule cpu --batch 2 | sed '/^input /d' >"$dir/large.txt"
+expect 3 'the file has no line input; give --input if its images are not 3x16x16: ' "$kas" check kernels/involution.json --net resnet20 --device cpu --directions 0 --schedule "$dir/large.txt"
 # The summary has the numbers and the device of the schedule, not those of the command.
 "$kas" show kernels/involution.json --net resnet20 --input 3x8x8 --layer layer2.0.conv1 --schedule cpu --precision bf16 --batch 2 >"$dir/bf16.txt"
 scheduled "$dir/bf16.txt" >"$dir/out"

@@ -28,7 +28,7 @@ typedef struct check_options {
     int shapes;    /* shapes of a sampled kernel to check; 0 = all */
     bool nvrtc;
     const char *schedule;
-    bool says_precision;
+    bool says_precision, assumes_input;
     const char *file[MAX_FILES];
     int files;
 } check_options;
@@ -140,16 +140,15 @@ static const char doc[] =
     "  kas-gpu check --sampled 300 --seed 1 --nvrtc\n"
     "  kas-gpu check --sampled 2000 --shapes 1 --net resnet20 --input 3x8x8 --nvrtc\n"
     "  kas-gpu check kernels/involution.json --net resnet18 --schedule s.txt\n"
-    "\vThe network is resnet18 and images are 3x16x16 unless said otherwise, by --input or by a "
-    "schedule file: the reference is not quick. An error is the largest difference in a tensor, "
-    "divided by its largest value. A "
-    "comparison "
-    "is ill-conditioned when rounding to float32 moves the reference itself beyond the tolerance "
-    "and explains the error; undecided when it would explain nearly any error. The exit "
-    "code is 1 when a kernel fails, or is undecided at every shape. A sampled kernel whose output "
-    "is not finite or has a standard "
-    "deviation outside [0.01, 100] at initialisation is screened out, because float32 says little "
-    "of it: another one is drawn in its place. Gains of a file are checked with it.";
+    "\vThe network is resnet18 unless --net says otherwise. Images are small (3x16x16) unless "
+    "--input or a schedule file says otherwise, because the reference is slow. Of several files "
+    "those that do not fit the network are left out, and the summary counts them. An error is the "
+    "largest difference in a tensor, divided by its largest value. A comparison is ill-conditioned "
+    "when rounding to float32 moves the reference itself beyond the tolerance and explains the "
+    "error; undecided when it would explain nearly any error. The exit code is 1 when a kernel "
+    "fails, or is undecided at every shape. A sampled kernel whose output is not finite or has a "
+    "standard deviation outside [0.01, 100] at initialisation is screened out, because float32 "
+    "says little of it: another one is drawn in its place. Gains of a file are checked with it.";
 
 typedef struct checker {
     const check_options *o;
@@ -161,6 +160,7 @@ typedef struct checker {
     kas_check_gpus gpus; /* of --nvrtc */
     long long kernels, comparisons, failures, redrawn;
     long long verdict[KAS_AGREE_FAILED + 1], ill_kernels;
+    long long left_out;             /* files that do not fit the network */
     long long screened;             /* sampled kernels that the screen left out */
     double forward, gradient;       /* largest errors within tolerance */
     double ill_error, ill_rounding; /* of ill-conditioned kernels */
@@ -332,7 +332,14 @@ static kas_status check_scheduled(checker *c, const kas_replacement *r)
     kas_agreement result;
     kas_agree_options options = c->o->agree;
     options.schedule_file = &c->schedule;
-    KAS_TRY(kas_agree_schedule(c->device, c->compiler, r, t, &options, &result, &c->bits));
+    const kas_status status =
+        kas_agree_schedule(c->device, c->compiler, r, t, &options, &result, &c->bits);
+    if (status != KAS_OK && c->o->assumes_input)
+        return kas_fail_context(status,
+                                "the file has no line input; give --input if its images "
+                                "are not %dx%dx%d",
+                                c->o->net.c, c->o->net.h, c->o->net.w);
+    KAS_TRY(status);
     c->kernels++;
     count_result(c, &result);
     count_kernel(c, name, &result, 1);
@@ -349,6 +356,7 @@ static kas_status check_file(checker *c, const char *path)
     kas_assignment_free(&kernels);
     if (kas_is_misfit(status) && c->o->files > 1) {
         kas_warn("left out: %s", kas_error());
+        c->left_out++;
         return KAS_OK;
     }
     if (kas_is_misfit(status))
@@ -366,7 +374,7 @@ static kas_status check_files(checker *c)
 {
     for (int i = 0; i < c->o->files; i++)
         KAS_TRY(check_file(c, c->o->file[i]));
-    if (c->o->files && c->kernels == 0)
+    if (c->kernels == 0 && !c->o->sampled)
         return kas_fail(KAS_BAD_INPUT, "no kernel was checked, because none fits %s", c->net->file);
     return KAS_OK;
 }
@@ -405,12 +413,14 @@ static kas_status check_sampled(checker *c)
 }
 
 /* Takes the images of a schedule file, unless --input says which; without either they are small. */
-static kas_status choose_input(kas_cli_net *net, const char *path, const kas_schedule_file *file)
+static kas_status choose_input(check_options *o, const kas_schedule_file *file)
 {
+    kas_cli_net *net = &o->net;
     const bool said = net->h > 0;
     if (said && file->h > 0 && (net->c != file->c || net->h != file->h || net->w != file->w))
         return kas_fail(KAS_USAGE, "--input %dx%dx%d: %s is for %dx%dx%d", net->c, net->h, net->w,
-                        path, file->c, file->h, file->w);
+                        o->schedule, file->c, file->h, file->w);
+    o->assumes_input = !said && !file->h;
     if (!said && file->h > 0) {
         net->c = file->c;
         net->h = file->h;
@@ -434,7 +444,7 @@ static kas_status open_all(check_options *o, checker *c)
 {
     if (o->schedule)
         KAS_TRY(read_schedule(o, &c->schedule));
-    KAS_TRY(choose_input(&o->net, o->schedule, &c->schedule));
+    KAS_TRY(choose_input(o, &c->schedule));
     KAS_TRY(kas_cli_net_targets(&o->net, &c->net, &c->targets, &c->count));
     KAS_TRY(kas_device_open(o->device, o->common.threads, &c->device));
     KAS_TRY(kas_compiler_open(kas_device_get_info(c->device)->arch, NULL, &c->compiler));
@@ -462,6 +472,7 @@ static kas_status summary(const checker *c)
         kas_line_number(&line, "bytes_contiguous", c->gpus.accessed.contiguous);
         kas_line_number(&line, "bytes_16_byte_accesses", c->gpus.accessed.wide);
         kas_line_int(&line, "failures", c->failures);
+        kas_line_int(&line, "left_out", c->left_out);
         kas_line_int(&line, "screened_out", c->screened);
         kas_line_int(&line, "inputs_drawn_again", c->redrawn);
         kas_line_int(&line, "ill_conditioned", c->verdict[KAS_AGREE_ILL_CONDITIONED]);
@@ -489,6 +500,9 @@ static kas_status summary(const checker *c)
                "%.1e), undecided: %lld, of %lld kernels\n",
                c->verdict[KAS_AGREE_ILL_CONDITIONED], c->ill_error, c->ill_rounding,
                c->verdict[KAS_AGREE_UNDECIDED], c->ill_kernels);
+    if (c->left_out)
+        printf("left out, because they do not fit %s: %lld of %d files\n", c->net->file,
+               c->left_out, c->o->files);
     if (c->o->sampled)
         printf("screened out, because their outputs vanish or explode at initialisation: %lld of "
                "%lld sampled kernels\n",
