@@ -53,7 +53,8 @@ static void put_found(const summary *s, kas_buf *out)
 {
     kas_html_put(out, "%d %s", s->found, s->found == 1 ? "study" : "studies");
     if (s->found < s->group->count)
-        kas_html_put(out, " (of %d; the others have no finished candidate)", s->group->count);
+        kas_html_put(out, " (of %d; the %s no finished candidate)", s->group->count,
+                     s->group->count - s->found == 1 ? "other has" : "others have");
 }
 
 /* Returns what the ranges say. One study has no range. */
@@ -141,6 +142,16 @@ static void put_groups(const summary *s, int groups, kas_buf *out)
     kas_buf_puts(out, "</tbody></table></div>\n");
 }
 
+/* Writes the answer's latency by that of the unmodified network, and where it is only predicted. */
+static void put_ratio(const kas_report_view *v, kas_buf *out)
+{
+    const double ratio = kas_report_ratio(v);
+    if (isfinite(ratio) && *v->options.latency_on)
+        kas_html_number(out, "%.2f predicted", ratio);
+    else
+        kas_html_ratio(out, ratio, 1);
+}
+
 static void put_study(const kas_report_view *v, int number, kas_buf *out)
 {
     const kas_work *a = v->answer, *b = v->baseline;
@@ -157,7 +168,7 @@ static void put_study(const kas_report_view *v, int number, kas_buf *out)
     kas_buf_puts(out, "</code></td>");
     kas_html_percent(out, a ? a->measured.accuracy : NAN);
     kas_html_percent(out, b ? b->measured.accuracy : NAN);
-    kas_html_ratio(out, kas_report_ratio(v), 1);
+    put_ratio(v, out);
     kas_html_percent(out, final ? final->accuracy.mean : NAN);
     kas_html_percent(out, unmodified ? unmodified->accuracy.mean : NAN);
     kas_html_number(out, "%s", kas_human_duration(v->device_seconds, (char[32]){0}));
