@@ -143,7 +143,7 @@ kas_status kas_blockswap(const kas_blockswap_options *o, kas_blockswap_result *o
     if (b)
         b->chosen = malloc(sizeof *b->chosen * targets * BATCH);
     if (!order || !out->chosen || !b || !b->chosen)
-        KAS_TRY_GOTO(kas_fail(KAS_NO_MEMORY, "no memory for %zu layers", targets), out);
+        KAS_TRY_GOTO(kas_fail(KAS_NO_MEMORY, "no memory for %d layers", o->choices->targets), out);
     do {
         KAS_TRY_GOTO(fill(o, &rng, order, &seen, b, out), out);
         if (b->count)

@@ -113,8 +113,9 @@ static kas_status check_logits(const kas_net_reader *r)
 
 /* A layer that does not lead to the logits is a mistake, such as a "from" that names another layer
  * than was meant: it would be trained and replaced in vain. */
-static kas_status check_all_are_read(const kas_net *net)
+static kas_status check_all_are_read(kas_net_reader *r)
 {
+    const kas_net *net = r->b.net;
     bool *read = calloc((size_t)net->layers, sizeof *read);
     int layer = net->layers - 1;
     if (!read)
@@ -126,10 +127,13 @@ static kas_status check_all_are_read(const kas_net *net)
     free(read);
     if (layer == 0)
         return KAS_OK;
-    return kas_fail(KAS_BAD_INPUT,
-                    "layer %s: no layer that leads to the last one reads it; look at the fields "
-                    "\"from\" behind it, or leave it out",
-                    net->layer[layer].name);
+    return kas_net_locate(
+        r,
+        kas_fail(KAS_BAD_INPUT,
+                 "layer %s: no layer that leads to the last one reads it; a later layer's "
+                 "\"from\" may name another layer: correct it, or remove this layer",
+                 net->layer[layer].name),
+        r->statement[layer]);
 }
 
 static kas_status read_network(kas_net_reader *r)
@@ -152,7 +156,7 @@ static kas_status read_network(kas_net_reader *r)
                            cJSON_GetObjectItemCaseSensitive(r->root, "requires")));
     KAS_TRY(kas_net_read_list(r, layers, &s));
     KAS_TRY(kas_net_locate(r, check_logits(r), layers));
-    return kas_net_locate(r, check_all_are_read(r->b.net), layers);
+    return check_all_are_read(r);
 }
 
 kas_status kas_net_file_read(const kas_net_source *source, kas_net **out)

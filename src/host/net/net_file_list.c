@@ -157,6 +157,7 @@ static kas_status read_layer(kas_net_reader *r, const cJSON *statement, const cJ
         return kas_fail(KAS_BAD_INPUT, "layer %s: more than %d layers", name, KAS_NET_FILE_LAYERS);
     layer.inputs = count;
     layer.in = in;
+    r->statement[r->b.net->layers] = statement;
     s->last = kas_builder_layer(&r->b, layer);
     return r->b.status;
 }

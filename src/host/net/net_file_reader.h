@@ -18,8 +18,9 @@ typedef struct kas_net_reader {
     const kas_net_source *source;
     const cJSON *root, *blocks; /* blocks NULL = none */
     kas_builder b;
-    int steps;    /* statements so far, including skipped ones */
-    bool located; /* the message names its line already */
+    int steps;                                   /* statements so far, including skipped ones */
+    bool located;                                /* the message names its line already */
+    const cJSON *statement[KAS_NET_FILE_LAYERS]; /* [layers] where each stands; NULL: the input */
     int outputs;
     kas_block_output output[KAS_NET_FILE_LAYERS];
 } kas_net_reader;

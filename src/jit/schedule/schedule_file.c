@@ -191,7 +191,7 @@ static kas_status parse(kas_schedule_file *out)
         if (r.words != 2)
             return bad(&r, r.word[0],
                        "input, layer, device, batch, phase, precision or kernel and one word are "
-                       "expected");
+                       "expected, or map and three");
         KAS_TRY(is_kernel ? add_kernel(&r, text, out) : read_head(&r, out, &seen));
     }
     return (seen & needed) == needed ? KAS_OK

@@ -199,8 +199,8 @@ static void broken_files_are_explained(void **state)
         {NETWORK("[]"), "line 3", "expected a layer"},
         {HEAD "\"layers\": [\n{\"global_avg_pool\": \"p\"}]}", "line 2",
          "expected 10x1x1, one value a class"},
-        {NETWORK("{\"relu\": \"a\"}, {\"relu\": \"b\"},\n{\"relu\": \"c\", \"from\": \"a\"}"),
-         "layer b", "no layer that leads to the last one reads it"},
+        {NETWORK("{\"relu\": \"a\"},\n{\"relu\": \"b\"},\n{\"relu\": \"c\", \"from\": \"a\"}"),
+         "line 4: layer b", "no layer that leads to the last one reads it"},
         {HEAD
          "\"blocks\": {\n\"b\": {\"arguments\": [\"n\"], \"layers\": [\n{\"relu\": \"r{n}\"}]}},\n"
          "\"layers\": [\n{\"b\": \"x\"}]}",
