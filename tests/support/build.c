@@ -1,5 +1,7 @@
 #include "support/build.h"
 
+#include <string.h>
+
 #include "host/space/split.h"
 
 static int append_list(kas_kernel *kernel, kas_node node, const int *in)
@@ -214,4 +216,12 @@ int kas_build_softmax(kas_kernel *kernel, int in, int dim, int dim_end)
 int kas_build_broadcast(kas_kernel *kernel, kas_op op, int lhs, int rhs)
 {
     return append(kernel, (kas_node){.op = (uint8_t)op, .inputs = 2}, lhs, rhs);
+}
+
+bool kas_build_same(const kas_kernel *a, const kas_kernel *b)
+{
+    return a->nodes == b->nodes && a->stride_inside == b->stride_inside &&
+           memcmp(a->node, b->node, (size_t)a->nodes * sizeof *a->node) == 0 &&
+           memcmp(a->split, b->split, sizeof a->split) == 0 &&
+           memcmp(a->group_value, b->group_value, sizeof a->group_value) == 0;
 }

@@ -16,6 +16,9 @@
 
 /* Appends the input, which must be node 0. */
 int kas_build_input(kas_kernel *kernel);
+/* Returns whether two kernels have the same nodes, splits and numbers; what lies between and behind them
+ * in memory does not count. */
+bool kas_build_same(const kas_kernel *a, const kas_kernel *b);
 int kas_build_group(kas_kernel *kernel, int in, int dim, int symbol); /* symbol 0..3: G0..G3 */
 int kas_build_group_all(kas_kernel *kernel, int in, int dim);
 int kas_build_shift(kas_kernel *kernel, int in, int axis, int offset);
