@@ -48,7 +48,7 @@ tune >"$dir/all" 2>"$dir/err"
 launches
 [ "$(values known | tr ' ' '\n' | sort | tr '\n' ' ')" = 'false true ' ] || fail "an illegal record is known: $(cat "$dir/json")"
 grep -q 'the tuned schedule .* illegal: .*; the launch is tuned again' "$dir/err" || fail "no warning: $(cat "$dir/err")"
-for batch in 64 256; do
+for batch in 64 512; do
     records L >"$dir/before"
     tune --batch $batch >"$dir/all" # makes records of the maps, and of the launches with which they are computed
     if grep -q '"map".*"known": *true' "$dir/all"; then fail "a map is found for another shape: $(cat "$dir/all")"; fi
@@ -58,7 +58,7 @@ for batch in 64 256; do
     launches
     ! values known | grep -q true || fail "found for another shape: $(cat "$dir/all")" # one core has more launches
 done
-[ "$(values times | tr ' ' '\n' | sort -u | tr '\n' ' ')" = '1 2 ' ] || fail "not pieces of the batch, and what adds them up: $(cat "$dir/json")"
+[[ $(values times | tr ' ' '\n' | sort -u | tr '\n' ' ') =~ ^1\ [24]\ $ ]] || fail "not pieces of the batch, and what adds them up: $(cat "$dir/json")"
 echo "ok: found again"
 
 # All six records get the default's steps as a schedule that was kept. It is used where the launch is met, and only with --tuned.
@@ -80,8 +80,8 @@ if grep -q 'that were tuned' "$dir/out" "$dir/err"; then fail "tuned without --t
 expect 2 '--tuned is about kernels' "$kas" train --net resnet20 --dataset "$dir/s.h5" --tuned
 expect 0 '' "$kas" export kernels/canvas_kernel_b.json --net resnet20 --input 3x8x8 -o "$dir/x" --device cpu --tuned
 used '2 of [0-9]+ generated launches have schedules that were tuned'
-# 256 images are a piece for two cores and two pieces for one; threads do not matter.
-expect 0 '' "$kas" bench layers --kernel kernels/canvas_kernel_b.json --net resnet20 --input 3x8x8 --repeats 1 --device cpu --threads 1 --batch 256 --tuned
+# 512 images are two pieces for two cores and four for one; threads do not matter.
+expect 0 '' "$kas" bench layers --kernel kernels/canvas_kernel_b.json --net resnet20 --input 3x8x8 --repeats 1 --device cpu --threads 1 --batch 512 --tuned
 used ', [1-9][0-9]* launches with tuned schedules'
 maps_by loops
 train '' --tuned
