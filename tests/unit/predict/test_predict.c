@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "host/core/machine.h"
 #include "host/predict/calibrate.h"
 #include "host/predict/predict.h"
 #include "host/space/file/assignment.h"
@@ -388,7 +389,8 @@ static void sizes_and_speeds(void **state)
 static void candidates(void **state)
 {
     (void)state;
-    const kas_machine *m = kas_machine_builtin(0);
+    kas_machine here = *kas_machine_builtin(0), *m = &here;
+    here.cores = kas_cores(); /* by which programs cut the batch into pieces */
     kas_predictor *predictor;
     OK(kas_predictor_create(m, net, BATCH, KAS_PRECISION_FP32, &predictor));
     assert_true(kas_predictor_margin(predictor) >= 1);
