@@ -3,8 +3,9 @@
  * Parents are for evolution (regularised evolution: Real et al., "Regularized Evolution for Image
  * Classifier Architecture Search", AAAI 2019).  The population are the newest candidates.  The
  * oldest generation of which only a part has room loses its worst.  A parent is the best of some
- * that are drawn at random from those that can be one.  A candidate that failed, was screened out or pruned counts as
- * the worst and is never a parent; one that ended at a rung counts less than all that went further.
+ * that are drawn at random from those that can be one.  A candidate that failed, was screened out
+ * or pruned counts as the worst and is never a parent; one that ended at a rung counts less than
+ * all that went further.
  * There is one exception: candidates that imitate the convolutions too badly to be trained
  * (--most-missed) count less than all that were trained, and among themselves by the variance that
  * they miss.  Kernels that are drawn at random seldom imitate well; so evolution has a direction

@@ -17,6 +17,12 @@
  * is not materialised. */
 kas_status kas_fuse(kas_ir *ir);
 
+/* For kas_fuse (memory.c): lets operands of convolutions share the memory of what they rename; and lets
+ * results of convolutions be written into the tensors that merely repeat or join them, where nothing
+ * else reads them. readers: by tensor, how many expressions read it. */
+kas_status kas_fuse_views(kas_ir *ir);
+void kas_fuse_results(kas_ir *ir, const int *readers);
+
 /* Returns the tensor in whose memory `tensor` lies, and how many elements stand in front of it there. */
 int kas_fuse_memory(const kas_ir *ir, int tensor);
 int64_t kas_fuse_offset(const kas_ir *ir, int tensor);
