@@ -28,13 +28,17 @@ CFLAGS   += -std=c17 -D_GNU_SOURCE $(OPT) $(WARN) -fopenmp -fPIC -fno-semantic-i
 LDFLAGS  += -fopenmp $(SANITIZE)
 LDLIBS   += $(PKG_LIBS) -ldnnl -ldl -lm -lpthread
 
-# oneDNN is optional: without it the CPU device uses its own loops. Version 3 has another interface.
-HAVE_DNNL := $(shell $(CC) -E -dM -include oneapi/dnnl/dnnl_version.h -x c /dev/null 2>/dev/null | sed -n 's/.define DNNL_VERSION_MAJOR //p')
-ifeq ($(HAVE_DNNL),2)
+# oneDNN 2 or 3 is optional: without it the CPU device uses its own loops. DNNL is the folder of one that is not the system's.
+ifneq ($(DNNL),)
+CFLAGS += -I$(DNNL)/include
+LDFLAGS += -L$(DNNL)/lib -Wl,-rpath,$(abspath $(DNNL))/lib
+endif
+HAVE_DNNL := $(shell $(CC) $(if $(DNNL),-I$(DNNL)/include) -E -dM -include oneapi/dnnl/dnnl_version.h -x c /dev/null 2>/dev/null | sed -n 's/.define DNNL_VERSION_MAJOR //p')
+ifneq ($(filter 2 3,$(HAVE_DNNL)),)
 CFLAGS += -DKAS_HAVE_DNNL=1
 else
 LDLIBS := $(filter-out -ldnnl,$(LDLIBS))
-$(info kas-gpu: oneDNN 2 not found (libdnnl-dev$(if $(HAVE_DNNL),; version $(HAVE_DNNL) is here)): the CPU device will use its own loops)
+$(info kas-gpu: oneDNN 2 or 3 not found (libdnnl-dev$(if $(HAVE_DNNL),; version $(HAVE_DNNL) is here)): the CPU device will use its own loops)
 endif
 # Image libraries are optional too: without them no JPEG or PNG is read. Only libjpeg-turbo decodes parts.
 HAVE_JPEG := $(shell pkg-config --exists libjpeg && $(CC) -E -dM -include stdio.h -include jpeglib.h $$(pkg-config --cflags libjpeg) \

@@ -22,7 +22,8 @@
 /* One tensor: the caller's memory, and the memory on which the primitive works (the same object
  * when the layouts agree). */
 typedef struct port {
-    dnnl_memory_desc_t user_desc;
+    kas_dnnl_shape shape;
+    kas_dnnl_desc user_desc;
     dnnl_memory_t user, inner;
     dnnl_primitive_t reorder; /* NULL when inner == user */
 } port;
@@ -58,36 +59,36 @@ static const int port_arg[3][PORTS] = {{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG
 static const int port_output[3] = {PORT_Y, PORT_X, PORT_W};
 
 /* Describes channels-last pixels with a pitch, in oneDNN's logical order n, c, h, w. */
-static kas_status describe_pixels(dnnl_memory_desc_t *desc, dnnl_data_type_t type, int n, int c,
-                                  int h, int w, int pitch)
+static kas_status describe_pixels(port *p, dnnl_data_type_t type, int n, int c, int h, int w,
+                                  int pitch)
 {
-    const dnnl_dims_t dims = {n, c, h, w};
-    if (pitch == c) {
-        TRY_DNNL(dnnl_memory_desc_init_by_tag(desc, 4, dims, type, dnnl_nhwc));
-        return KAS_OK;
-    }
+    p->shape = (kas_dnnl_shape){4, {n, c, h, w}, type};
+    if (pitch == c)
+        return kas_dnnl_describe(&p->shape, dnnl_nhwc, &p->user_desc);
     const dnnl_dims_t strides = {(dnnl_dim_t)h * w * pitch, 1, (dnnl_dim_t)w * pitch, pitch};
-    TRY_DNNL(dnnl_memory_desc_init_by_strides(desc, 4, dims, type, strides));
-    return KAS_OK;
+    return kas_dnnl_describe_strides(&p->shape, strides, &p->user_desc);
 }
 
-static kas_status describe_user(const kas_conv_desc *d, kas_conv_pass pass, port port[PORTS])
+static kas_status describe_weights(port *p, dnnl_data_type_t type, const kas_conv_desc *d)
+{
+    const int in = d->c_in / d->groups, out = d->c_out / d->groups;
+    const bool grouped = d->groups > 1;
+    p->shape = grouped ? (kas_dnnl_shape){5, {d->groups, out, in, d->kernel_h, d->kernel_w}, type}
+                       : (kas_dnnl_shape){4, {out, in, d->kernel_h, d->kernel_w}, type};
+    return kas_dnnl_describe(&p->shape, grouped ? dnnl_gohwi : dnnl_ohwi, &p->user_desc);
+}
+
+/* Describes the caller's tensors; that of a residual only where an epilogue has one. */
+static kas_status describe_user(const kas_conv_desc *d, kas_conv_pass pass, int ports,
+                                port port[PORTS])
 {
     const dnnl_data_type_t type = d->dtype == KAS_BF16 ? dnnl_bf16 : dnnl_f32;
-    const dnnl_data_type_t type_w = pass == KAS_CONV_BACKWARD_WEIGHTS ? dnnl_f32 : type;
-    const int in = d->c_in / d->groups, out = d->c_out / d->groups;
-    KAS_TRY(describe_pixels(&port[PORT_X].user_desc, type, d->n, d->c_in, d->h, d->w, d->x_pitch));
-    KAS_TRY(describe_pixels(&port[PORT_Y].user_desc, type, d->n, d->c_out, kas_conv_out_h(d),
-                            kas_conv_out_w(d), d->y_pitch));
-    port[PORT_RESIDUAL].user_desc = port[PORT_Y].user_desc;
-    const dnnl_dims_t plain = {out, in, d->kernel_h, d->kernel_w};
-    const dnnl_dims_t grouped = {d->groups, out, in, d->kernel_h, d->kernel_w};
-    if (d->groups == 1)
-        TRY_DNNL(
-            dnnl_memory_desc_init_by_tag(&port[PORT_W].user_desc, 4, plain, type_w, dnnl_ohwi));
-    else
-        TRY_DNNL(
-            dnnl_memory_desc_init_by_tag(&port[PORT_W].user_desc, 5, grouped, type_w, dnnl_gohwi));
+    KAS_TRY(describe_pixels(&port[PORT_X], type, d->n, d->c_in, d->h, d->w, d->x_pitch));
+    KAS_TRY(
+        describe_weights(&port[PORT_W], pass == KAS_CONV_BACKWARD_WEIGHTS ? dnnl_f32 : type, d));
+    for (int i = PORT_Y; i < ports; i++) /* and the residual */
+        KAS_TRY(describe_pixels(&port[i], type, d->n, d->c_out, kas_conv_out_h(d),
+                                kas_conv_out_w(d), d->y_pitch));
     return KAS_OK;
 }
 
@@ -99,25 +100,18 @@ typedef struct way {
 
 /* Describes the wanted layouts: weights in the primitive's choice; activations dense channels-last,
  * or in its choice too. */
-static kas_status describe_wanted(const port port[PORTS], way way, dnnl_memory_desc_t want[PORTS])
+static kas_status describe_wanted(const kas_dnnl_pass *pass, way way, kas_dnnl_desc want[PORTS])
 {
-    for (int i = 0; i < PORTS; i++) {
-        const dnnl_memory_desc_t *user = &port[i].user_desc;
+    for (int i = 0; i < pass->ports; i++) {
         const bool free = i == PORT_W || (way.any_layout && i != PORT_RESIDUAL);
-        const dnnl_format_tag_t tag = free ? dnnl_format_tag_any : dnnl_nhwc;
-        const dnnl_data_type_t type = way.as_they_are ? user->data_type : dnnl_f32;
-        TRY_DNNL(dnnl_memory_desc_init_by_tag(&want[i], user->ndims, user->dims, type, tag));
+        kas_dnnl_shape shape = pass->port[i].shape;
+        shape.type = way.as_they_are ? shape.type : dnnl_f32;
+        KAS_TRY(kas_dnnl_describe(&shape, free ? dnnl_format_tag_any : dnnl_nhwc, &want[i]));
     }
     return KAS_OK;
 }
 
 /* ---- epilogue -------------------------------------------------------------------------------- */
-
-static kas_status append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t kind, float alpha)
-{
-    TRY_DNNL(dnnl_post_ops_append_eltwise(ops, 1.0f, kind, alpha, 0));
-    return KAS_OK;
-}
 
 /* Appends an activation (formulas: net.h). Only activations that keep NaN are supported, which
  * excludes ReLU, ReLU6 and the hard sigmoid (cpu_conv.c). */
@@ -127,13 +121,13 @@ static kas_status append_activation(dnnl_post_ops_t ops, kas_activation activati
     case KAS_ACTIVATION_NONE:
         return KAS_OK;
     case KAS_ACTIVATION_SIGMOID:
-        return append_eltwise(ops, dnnl_eltwise_logistic, 0);
+        return kas_dnnl_append_eltwise(ops, dnnl_eltwise_logistic);
     case KAS_ACTIVATION_SILU:
-        return append_eltwise(ops, dnnl_eltwise_swish, 1);
+        return kas_dnnl_append_eltwise(ops, dnnl_eltwise_swish);
     case KAS_ACTIVATION_HARD_SWISH:
-        return append_eltwise(ops, dnnl_eltwise_hardswish, 0);
+        return kas_dnnl_append_eltwise(ops, dnnl_eltwise_hardswish);
     case KAS_ACTIVATION_GELU:
-        return append_eltwise(ops, dnnl_eltwise_gelu_erf, 0);
+        return kas_dnnl_append_eltwise(ops, dnnl_eltwise_gelu_erf);
     default:
         break;
     }
@@ -141,14 +135,14 @@ static kas_status append_activation(dnnl_post_ops_t ops, kas_activation activati
 }
 
 static kas_status append_all(dnnl_post_ops_t ops, const kas_conv_epilogue *epilogue,
-                             const dnnl_memory_desc_t *residual)
+                             kas_dnnl_const_desc residual)
 {
     if (epilogue->residual)
         TRY_DNNL(dnnl_post_ops_append_binary(ops, dnnl_binary_add, residual));
     return append_activation(ops, epilogue->activation);
 }
 
-static kas_status create_attr(const kas_conv_epilogue *epilogue, const dnnl_memory_desc_t *residual,
+static kas_status create_attr(const kas_conv_epilogue *epilogue, kas_dnnl_const_desc residual,
                               dnnl_primitive_attr_t *out)
 {
     dnnl_post_ops_t ops = NULL;
@@ -166,11 +160,9 @@ static kas_status create_attr(const kas_conv_epilogue *epilogue, const dnnl_memo
     return status;
 }
 
-static kas_status describe_bias(const kas_conv_desc *d, dnnl_memory_desc_t *out)
+static kas_status describe_bias(const kas_conv_desc *d, kas_dnnl_desc *out)
 {
-    const dnnl_dims_t channels = {d->c_out};
-    TRY_DNNL(dnnl_memory_desc_init_by_tag(out, 1, channels, dnnl_f32, dnnl_a));
-    return KAS_OK;
+    return kas_dnnl_describe(&(kas_dnnl_shape){1, {d->c_out}, dnnl_f32}, dnnl_a, out);
 }
 
 /* ---- choice ---------------------------------------------------------------------------------- */
@@ -214,98 +206,74 @@ static bool is_wrong_with(const kas_conv_epilogue *epilogue, dnnl_primitive_desc
            strstr(implementation(desc), "gemm") != NULL;
 }
 
-/* Chooses an implementation: the first that is neither slow nor writes beyond its memory. `hint`: the
- * forward pass that a backward pass belongs to. */
-static dnnl_status_t choose(const kas_cpu *cpu, const kas_conv_desc *d, kas_conv_pass pass,
-                            const dnnl_convolution_desc_t *desc, dnnl_primitive_attr_t attr,
-                            const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *out)
-{
-    dnnl_primitive_desc_iterator_t all;
-    dnnl_status_t code = dnnl_primitive_desc_iterator_create(&all, desc, attr, cpu->engine, hint);
-    if (code != dnnl_success)
-        return code;
-    *out = dnnl_primitive_desc_iterator_fetch(all);
-    while (*out && (is_slow(*out, d, pass) || is_unsafe(*out, d, pass))) {
-        dnnl_primitive_desc_destroy(*out);
-        *out = dnnl_primitive_desc_iterator_next(all) == dnnl_success
-                   ? dnnl_primitive_desc_iterator_fetch(all)
-                   : NULL;
-    }
-    dnnl_primitive_desc_iterator_destroy(all);
-    return *out ? dnnl_success : dnnl_unimplemented;
-}
+/* What an implementation is chosen for. */
+typedef struct purpose {
+    const kas_conv_desc *desc;
+    kas_conv_pass pass;
+    const kas_conv_epilogue *epilogue; /* NULL: none */
+} purpose;
 
-/* Creates the descriptor of FORWARD with an epilogue. */
-static kas_status create_fused_desc(const kas_cpu *cpu, const kas_conv_desc *d,
-                                    const kas_conv_epilogue *epilogue,
-                                    const dnnl_memory_desc_t want[PORTS],
-                                    dnnl_primitive_desc_t *out)
+static bool is_refused(dnnl_primitive_desc_t implementation, const void *context)
 {
-    const dnnl_dims_t strides = {d->stride, d->stride}, pad = {d->pad_h, d->pad_w};
-    const dnnl_dims_t dilates = {kas_conv_dilation(d) - 1, kas_conv_dilation(d) - 1};
-    dnnl_memory_desc_t bias;
-    dnnl_convolution_desc_t desc;
-    dnnl_primitive_attr_t attr = NULL;
-    KAS_TRY(describe_bias(d, &bias));
-    TRY_DNNL(dnnl_dilated_convolution_forward_desc_init(
-        &desc, dnnl_forward_inference, dnnl_convolution_direct, &want[PORT_X], &want[PORT_W], &bias,
-        &want[PORT_Y], strides, dilates, pad, pad));
-    KAS_TRY(create_attr(epilogue, &want[PORT_RESIDUAL], &attr));
-    const dnnl_status_t code = choose(cpu, d, KAS_CONV_FORWARD, &desc, attr, NULL, out);
-    dnnl_primitive_attr_destroy(attr);
-    if (code != dnnl_success)
-        return kas_dnnl_fail(code, "convolution with more");
-    if (!is_wrong_with(epilogue, *out))
-        return KAS_OK;
-    dnnl_primitive_desc_destroy(*out);
-    return kas_fail(KAS_UNSUPPORTED,
-                    "oneDNN computes matrix products with these post-operations wrongly");
+    const purpose *p = context;
+    return is_slow(implementation, p->desc, p->pass) || is_unsafe(implementation, p->desc, p->pass);
 }
 
 /* ---- creation -------------------------------------------------------------------------------- */
 
-static kas_status create_desc(const kas_cpu *cpu, const kas_conv_desc *d, kas_conv_pass pass,
-                              const dnnl_memory_desc_t want[PORTS], dnnl_primitive_desc_t *out)
+static kas_status create_desc(const kas_cpu *cpu, const purpose *p, kas_dnnl_desc want[PORTS],
+                              kas_dnnl_const_desc bias, dnnl_primitive_attr_t attr,
+                              dnnl_primitive_desc_t *out)
 {
-    const dnnl_dims_t strides = {d->stride, d->stride}, pad = {d->pad_h, d->pad_w};
+    const kas_conv_desc *d = p->desc;
     const int between = kas_conv_dilation(d) - 1; /* pixels between two taps */
-    const dnnl_dims_t dilates = {between, between};
-    const dnnl_memory_desc_t *x = &want[PORT_X], *w = &want[PORT_W], *y = &want[PORT_Y];
-    dnnl_convolution_desc_t desc;
-    dnnl_primitive_desc_t hint;
-    TRY_DNNL(dnnl_dilated_convolution_forward_desc_init(&desc, dnnl_forward_training,
-                                                        dnnl_convolution_direct, x, w, NULL, y,
-                                                        strides, dilates, pad, pad));
-    dnnl_status_t code = pass == KAS_CONV_FORWARD
-                             ? choose(cpu, d, pass, &desc, NULL, NULL, out)
-                             : dnnl_primitive_desc_create(&hint, &desc, NULL, cpu->engine, NULL);
-    if (code != dnnl_success || pass == KAS_CONV_FORWARD)
-        return code == dnnl_success ? KAS_OK : kas_dnnl_fail(code, "forward convolution");
-
-    if (pass == KAS_CONV_BACKWARD_DATA)
-        code = dnnl_dilated_convolution_backward_data_desc_init(&desc, dnnl_convolution_direct, x,
-                                                                w, y, strides, dilates, pad, pad);
-    else
-        code = dnnl_dilated_convolution_backward_weights_desc_init(
-            &desc, dnnl_convolution_direct, x, w, NULL, y, strides, dilates, pad, pad);
-    if (code == dnnl_success)
-        code = choose(cpu, d, pass, &desc, NULL, hint, out);
-    dnnl_primitive_desc_destroy(hint);
-    return code == dnnl_success ? KAS_OK : kas_dnnl_fail(code, "backward convolution");
+    const kas_dnnl_conv conv = {.pass = p->pass,
+                                .forward =
+                                    p->epilogue ? dnnl_forward_inference : dnnl_forward_training,
+                                .x = want[PORT_X],
+                                .w = want[PORT_W],
+                                .y = want[PORT_Y],
+                                .bias = bias,
+                                .strides = {d->stride, d->stride},
+                                .dilates = {between, between},
+                                .pad = {d->pad_h, d->pad_w},
+                                .attr = attr};
+    return kas_dnnl_conv_create(cpu, &conv, is_refused, p, out);
 }
 
-static kas_status connect_port(const kas_cpu *cpu, port *p, const dnnl_memory_desc_t *inner,
-                               bool output)
+/* Creates the descriptor of FORWARD with an epilogue. */
+static kas_status create_fused_desc(const kas_cpu *cpu, const purpose *p, kas_dnnl_desc want[PORTS],
+                                    dnnl_primitive_desc_t *out)
 {
-    TRY_DNNL(dnnl_memory_create(&p->user, &p->user_desc, cpu->engine, DNNL_MEMORY_NONE));
-    if (dnnl_memory_desc_equal(&p->user_desc, inner)) {
+    kas_dnnl_desc bias = NULL;
+    dnnl_primitive_attr_t attr = NULL;
+    kas_status status;
+    KAS_TRY_GOTO(describe_bias(p->desc, &bias), done);
+    KAS_TRY_GOTO(create_attr(p->epilogue, want[PORT_RESIDUAL], &attr), done);
+    KAS_TRY_GOTO(create_desc(cpu, p, want, bias, attr, out), done);
+    if (is_wrong_with(p->epilogue, *out)) {
+        dnnl_primitive_desc_destroy(*out);
+        status = kas_fail(KAS_UNSUPPORTED,
+                          "oneDNN computes matrix products with these post-operations wrongly");
+    }
+done:
+    kas_dnnl_undescribe(bias);
+    if (attr)
+        dnnl_primitive_attr_destroy(attr);
+    return status;
+}
+
+static kas_status connect_port(const kas_cpu *cpu, port *p, kas_dnnl_const_desc inner, bool output)
+{
+    TRY_DNNL(dnnl_memory_create(&p->user, p->user_desc, cpu->engine, DNNL_MEMORY_NONE));
+    if (dnnl_memory_desc_equal(p->user_desc, inner)) {
         p->inner = p->user;
         return KAS_OK;
     }
     TRY_DNNL(dnnl_memory_create(&p->inner, inner, cpu->engine, DNNL_MEMORY_ALLOCATE));
     dnnl_primitive_desc_t desc;
-    TRY_DNNL(dnnl_reorder_primitive_desc_create(&desc, output ? inner : &p->user_desc, cpu->engine,
-                                                output ? &p->user_desc : inner, cpu->engine, NULL));
+    TRY_DNNL(dnnl_reorder_primitive_desc_create(&desc, output ? inner : p->user_desc, cpu->engine,
+                                                output ? p->user_desc : inner, cpu->engine, NULL));
     const dnnl_status_t code = dnnl_primitive_create(&p->reorder, desc);
     dnnl_primitive_desc_destroy(desc);
     return code == dnnl_success ? KAS_OK : kas_dnnl_fail(code, "reorder");
@@ -314,11 +282,11 @@ static kas_status connect_port(const kas_cpu *cpu, port *p, const dnnl_memory_de
 /* Connects all ports in the layouts that the primitive has chosen; the residual keeps the
  * described layout. */
 static kas_status connect_ports(const kas_cpu *cpu, kas_conv_pass number,
-                                dnnl_primitive_desc_t desc, const dnnl_memory_desc_t *residual,
+                                dnnl_primitive_desc_t desc, kas_dnnl_const_desc residual,
                                 kas_dnnl_pass *pass)
 {
     for (int i = 0; i < pass->ports; i++) {
-        const dnnl_memory_desc_t *inner =
+        kas_dnnl_const_desc inner =
             i == PORT_RESIDUAL ? residual
                                : dnnl_primitive_desc_query_md(desc, port_query[number][i], 0);
         if (!inner)
@@ -333,33 +301,39 @@ static kas_status connect_ports(const kas_cpu *cpu, kas_conv_pass number,
 static kas_status create_primitive(const kas_cpu *cpu, const kas_conv_desc *d, kas_conv_pass number,
                                    const kas_conv_epilogue *epilogue, way way, kas_dnnl_pass *pass)
 {
-    dnnl_memory_desc_t want[PORTS];
-    KAS_TRY(describe_wanted(pass->port, way, want));
-    dnnl_primitive_desc_t desc;
-    KAS_TRY(epilogue ? create_fused_desc(cpu, d, epilogue, want, &desc)
-                     : create_desc(cpu, d, number, want, &desc));
-    kas_status status = KAS_OK;
+    const purpose purpose = {d, number, epilogue};
+    kas_dnnl_desc want[PORTS] = {NULL};
+    dnnl_primitive_desc_t desc = NULL;
+    kas_status status;
+    KAS_TRY_GOTO(describe_wanted(pass, way, want), done);
+    KAS_TRY_GOTO(epilogue ? create_fused_desc(cpu, &purpose, want, &desc)
+                          : create_desc(cpu, &purpose, want, NULL, NULL, &desc),
+                 done);
     const char *name = implementation(desc);
     snprintf(pass->name, sizeof pass->name, "%s", name);
     if (!strncmp(name, "ref", 3)) {
         status = kas_fail(KAS_UNSUPPORTED, "oneDNN has only its reference loops");
         goto done;
     }
-    KAS_TRY_GOTO(connect_ports(cpu, number, desc, &want[PORT_RESIDUAL], pass), done);
+    KAS_TRY_GOTO(connect_ports(cpu, number, desc, want[PORT_RESIDUAL], pass), done);
     const dnnl_status_t code = dnnl_primitive_create(&pass->primitive, desc);
     if (code != dnnl_success)
         status = kas_dnnl_fail(code, "dnnl_primitive_create");
 done:
-    dnnl_primitive_desc_destroy(desc);
+    if (desc)
+        dnnl_primitive_desc_destroy(desc);
+    for (int i = 0; i < PORTS; i++)
+        kas_dnnl_undescribe(want[i]);
     return status;
 }
 
 static kas_status make_bias(const kas_cpu *cpu, const kas_conv_desc *d, kas_dnnl_pass *pass)
 {
-    dnnl_memory_desc_t desc;
+    kas_dnnl_desc desc;
     KAS_TRY(describe_bias(d, &desc));
-    TRY_DNNL(dnnl_memory_create(&pass->bias, &desc, cpu->engine, DNNL_MEMORY_NONE));
-    return KAS_OK;
+    const dnnl_status_t code = dnnl_memory_create(&pass->bias, desc, cpu->engine, DNNL_MEMORY_NONE);
+    kas_dnnl_undescribe(desc);
+    return code == dnnl_success ? KAS_OK : kas_dnnl_fail(code, "bias");
 }
 
 static kas_status try_layout(const kas_cpu *cpu, const kas_conv_desc *desc, kas_conv_pass number,
@@ -373,7 +347,7 @@ static kas_status try_layout(const kas_cpu *cpu, const kas_conv_desc *desc, kas_
         pass->arg[i] = port_arg[number][i];
     pass->arg[PORT_RESIDUAL] = DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1;
     pass->ports = epilogue && epilogue->residual ? PORTS : MAIN_PORTS;
-    kas_status status = describe_user(desc, number, pass->port);
+    kas_status status = describe_user(desc, number, pass->ports, pass->port);
     if (status == KAS_OK && epilogue)
         status = make_bias(cpu, desc, pass);
     if (status == KAS_OK)
@@ -395,7 +369,7 @@ static bool has_bf16(void)
 }
 
 /* Returns whether the layout that oneDNN chooses, blocks of channels, is worth two reorders. AVX2's
- * small windows write channels-last pixels slowly where these are large and memory holds them: 3x3 at
+ * small windows of oneDNN 2 write channels-last pixels slowly where these are large and memory holds them: 3x3 at
  * 128 channels and 28x28 pixels takes up to 1.5 times as long (bench/results: peer-layers). A residual
  * would be reordered as well. */
 static bool prefers_blocks(const kas_conv_desc *d, kas_conv_pass pass,
@@ -404,10 +378,10 @@ static bool prefers_blocks(const kas_conv_desc *d, kas_conv_pass pass,
     enum { LEAST_CHANNELS = 64, LEAST_OF_GROUP = 16, MOST_TAPS = 9, LEAST_BYTES = 8 << 20 };
     const int taps = d->kernel_h * d->kernel_w, least = LEAST_OF_GROUP * d->groups;
     const double bytes = sizeof(float) * (double)d->n * d->h * d->w * d->c_in;
-    return !kas_cpu_avx512 && pass == KAS_CONV_FORWARD && !(epilogue && epilogue->residual) &&
-           taps > 1 && taps <= MOST_TAPS && d->c_in >= LEAST_CHANNELS &&
-           d->c_out >= LEAST_CHANNELS && d->c_in >= least && d->c_out >= least &&
-           bytes * d->c_in / LEAST_CHANNELS >= LEAST_BYTES;
+    return DNNL_VERSION_MAJOR < 3 && !kas_cpu_avx512 && pass == KAS_CONV_FORWARD &&
+           !(epilogue && epilogue->residual) && taps > 1 && taps <= MOST_TAPS &&
+           d->c_in >= LEAST_CHANNELS && d->c_out >= LEAST_CHANNELS && d->c_in >= least &&
+           d->c_out >= least && bytes * d->c_in / LEAST_CHANNELS >= LEAST_BYTES;
 }
 
 kas_status kas_dnnl_pass_create(kas_cpu *cpu, const kas_conv_desc *desc, kas_conv_pass number,
@@ -438,6 +412,7 @@ void kas_dnnl_pass_free(kas_dnnl_pass *pass)
             dnnl_memory_destroy(p->inner);
         if (p->user)
             dnnl_memory_destroy(p->user);
+        kas_dnnl_undescribe(p->user_desc);
     }
     if (pass->bias)
         dnnl_memory_destroy(pass->bias);
@@ -466,7 +441,7 @@ bool kas_dnnl_pass_holds(const kas_dnnl_pass *pass, const void *as)
 
 static kas_status add_held(const kas_cpu *cpu, kas_dnnl_pass *pass, const void *as, held **out)
 {
-    const dnnl_memory_desc_t *desc;
+    kas_dnnl_const_desc desc;
     TRY_DNNL(dnnl_memory_get_memory_desc(pass->port[PORT_W].inner, &desc));
     held *h = calloc(1, sizeof *h);
     if (!h)

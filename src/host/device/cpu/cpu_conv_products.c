@@ -54,48 +54,48 @@ struct kas_products {
     dnnl_memory_t matrix[MATRICES]; /* of which the caller's X, W and Y are the memory */
 };
 
-/* Describes a matrix of each group: `rows` times `columns` elements with these strides. */
-static kas_status describe(dnnl_memory_desc_t *out, int groups, int rows, int columns, int group,
-                           int row, int column)
+/* The memory of a matrix of each group: `rows` times `columns` elements with these strides. */
+static kas_status lay_out(const kas_cpu *cpu, int groups, int rows, int columns, int group, int row,
+                          int column, dnnl_memory_t *out)
 {
-    const dnnl_dims_t dims = {groups, rows, columns}, strides = {group, row, column};
-    TRY_DNNL(dnnl_memory_desc_init_by_strides(out, 3, dims, dnnl_f32, strides));
-    return KAS_OK;
+    const kas_dnnl_shape shape = {3, {groups, rows, columns}, dnnl_f32};
+    kas_dnnl_desc desc;
+    KAS_TRY(kas_dnnl_describe_strides(&shape, (dnnl_dims_t){group, row, column}, &desc));
+    const dnnl_status_t code = dnnl_memory_create(out, desc, cpu->engine, DNNL_MEMORY_NONE);
+    kas_dnnl_undescribe(desc);
+    return code == dnnl_success ? KAS_OK : kas_dnnl_fail(code, "matrix");
 }
 
-static kas_status describe_all(const kas_conv_desc *d, kas_conv_pass pass,
-                               dnnl_memory_desc_t matrix[MATRICES])
+static kas_status lay_out_all(const kas_cpu *cpu, const kas_conv_desc *d, kas_conv_pass pass,
+                              dnnl_memory_t matrix[MATRICES])
 {
     const int g = d->groups, m = pixels_of(d), k = d->c_in / g, n = d->c_out / g;
     switch (pass) {
     case KAS_CONV_FORWARD:
-        KAS_TRY(describe(&matrix[0], g, m, k, k, d->x_pitch, 1));
-        KAS_TRY(describe(&matrix[1], g, k, n, n * k, 1, k));
-        return describe(&matrix[RESULT], g, m, n, n, d->y_pitch, 1);
+        KAS_TRY(lay_out(cpu, g, m, k, k, d->x_pitch, 1, &matrix[0]));
+        KAS_TRY(lay_out(cpu, g, k, n, n * k, 1, k, &matrix[1]));
+        return lay_out(cpu, g, m, n, n, d->y_pitch, 1, &matrix[RESULT]);
     case KAS_CONV_BACKWARD_DATA:
-        KAS_TRY(describe(&matrix[0], g, m, n, n, d->y_pitch, 1));
-        KAS_TRY(describe(&matrix[1], g, n, k, n * k, k, 1));
-        return describe(&matrix[RESULT], g, m, k, k, d->x_pitch, 1);
+        KAS_TRY(lay_out(cpu, g, m, n, n, d->y_pitch, 1, &matrix[0]));
+        KAS_TRY(lay_out(cpu, g, n, k, n * k, k, 1, &matrix[1]));
+        return lay_out(cpu, g, m, k, k, d->x_pitch, 1, &matrix[RESULT]);
     default:
-        KAS_TRY(describe(&matrix[0], g, n, m, n, 1, d->y_pitch));
-        KAS_TRY(describe(&matrix[1], g, m, k, k, d->x_pitch, 1));
-        return describe(&matrix[RESULT], g, n, k, n * k, k, 1);
+        KAS_TRY(lay_out(cpu, g, n, m, n, 1, d->y_pitch, &matrix[0]));
+        KAS_TRY(lay_out(cpu, g, m, k, k, d->x_pitch, 1, &matrix[1]));
+        return lay_out(cpu, g, n, k, n * k, k, 1, &matrix[RESULT]);
     }
 }
 
 static kas_status create(kas_cpu *cpu, const kas_conv_desc *d, kas_conv_pass pass,
                          kas_products *products)
 {
-    dnnl_memory_desc_t matrix[MATRICES];
-    dnnl_matmul_desc_t desc;
+    kas_dnnl_const_desc desc[MATRICES];
     dnnl_primitive_desc_t chosen;
     KAS_TRY(kas_dnnl_open(cpu));
-    KAS_TRY(describe_all(d, pass, matrix));
+    KAS_TRY(lay_out_all(cpu, d, pass, products->matrix));
     for (int i = 0; i < MATRICES; i++)
-        TRY_DNNL(
-            dnnl_memory_create(&products->matrix[i], &matrix[i], cpu->engine, DNNL_MEMORY_NONE));
-    TRY_DNNL(dnnl_matmul_desc_init(&desc, &matrix[0], &matrix[1], NULL, &matrix[RESULT]));
-    TRY_DNNL(dnnl_primitive_desc_create(&chosen, &desc, NULL, cpu->engine, NULL));
+        TRY_DNNL(dnnl_memory_get_memory_desc(products->matrix[i], &desc[i]));
+    KAS_TRY(kas_dnnl_matmul_create(cpu, desc[0], desc[1], desc[RESULT], &chosen));
     const dnnl_status_t code = dnnl_primitive_create(&products->primitive, chosen);
     dnnl_primitive_desc_destroy(chosen);
     return code == dnnl_success ? KAS_OK : kas_dnnl_fail(code, "products");
