@@ -77,14 +77,24 @@ def take(drawn, group, wanted, allowed):
 
 
 def choose_kernels(args, runs):
-    """Those that were scored, in their order; of a new study, what is drawn."""
+    """Those that were scored, in their order; of a new study, what is drawn.  A file of layers that an earlier version drew and this
+    one does not gives way to another one, unless it was trained."""
     known = sorted(glob.glob(os.path.join(ROOT, "kernels", "*.json")))
     several, small, transformed = (draw(args, "canvas", 1, BUCKET[1], 10 * args.count), draw(args, "canvas", 2, BUCKET[0], 4 * args.rest),
                                    draw(args, "nas-pte", 3, 0.9, 4 * args.rest))
     scored_before = [run for run in runs if run["setting"] == "score" and run["group"] in ("bucket", "rest")]
     if scored_before:
         files = {name_of({"kernel": path}): path for path in known + [path for path, _ in several + small + transformed]}
-        return [{"kernel": files[run["kernel"]], "group": run["group"]} for run in scored_before]
+        trained_before = {run["kernel"] for run in runs if run["setting"] == SETTING["kernels"]}
+        others = iter(take([pair for pair in transformed if name_of({"kernel": pair[0]}) not in {run["kernel"] for run in scored_before}],
+                           "rest", args.rest, lambda flops: True))
+        chosen = []
+        for run in scored_before:
+            if run["kernel"] in files:
+                chosen.append({"kernel": files[run["kernel"]], "group": run["group"]})
+            elif run["kernel"] not in trained_before:
+                chosen += [other for other in [next(others, None)] if other]
+        return chosen
     bucket = take(several, "bucket", args.count, lambda flops: flops >= BUCKET[0])
     rest = [{"kernel": path, "group": "rest"} for path in ranks.predicted_ratios(known)]
     rest += take(small, "rest", args.rest, lambda flops: flops < BUCKET[0])
@@ -200,9 +210,10 @@ def part(args):
     runs = known_runs(*args.runs)
     subjects = choose(args, runs)
     path = args.runs[0]
-    if args.of == "kernels" and not any(run["setting"] == "score" and run["group"] == "bucket" for run in runs):
-        unmodified = {"kernel": None, "group": "unmodified"}
-        run_part([None], lambda _: scored(args, [unmodified, *subjects], ranks.NET, [subject["kernel"] for subject in subjects]), path, deadline, 1)
+    scored_before = {run["kernel"] for run in runs if run["setting"] == "score"}
+    unscored = [subject for subject in [{"kernel": None, "group": "unmodified"}, *subjects] if name_of(subject) not in scored_before]
+    if args.of == "kernels" and unscored:
+        run_part([None], lambda _: scored(args, unscored, ranks.NET, [subject["kernel"] for subject in unscored if subject["kernel"]]), path, deadline, 1)
     for seed in (0, 1) if args.of == "kernels" else ():
         if not os.path.exists(ranks.baseline(args, seed)):  # with which imitation begins
             run = ranks.train(args, {"kernel": None}, args.images, args.baseline_epochs, None, seed, weights=ranks.baseline(args, seed))
@@ -242,9 +253,9 @@ def collect(runs):
     return found
 
 
-def rank_cells(subjects):
-    """AZ-NAS's combination, the sum of log(rank / cells) over its four scores. Each cell is scored by a call of its own, which cannot rank
-    it, so it is ranked here. As in the published code a score that is not finite, that of an identity for instance, has the lowest rank."""
+def rank_az_nas(subjects):
+    """AZ-NAS's combination, the sum of log(rank / subjects) over its four scores. A call of `kas-gpu score` ranks what it scores, and several
+    calls scored these, so they are ranked here. As in the published code a score that is not finite, that of an identity for instance, has the lowest rank."""
     scored = [subject for subject in subjects if subject.scores]
     if not any(all(name in subject.scores for name in AZ_NAS) for subject in scored):
         return
@@ -392,13 +403,14 @@ def table(runs, classes):
     subjects = list(found.values())
     bucket = [subject for subject in subjects if subject.group == "bucket"]
     kernels = [subject for subject in subjects if subject.group in ("bucket", "rest")]
+    rank_az_nas(kernels)
     print_scores(f"Kernels of one bucket of FLOPs ({BUCKET[0]} to {BUCKET[1]})", bucket)
     print_scores("All kernels", kernels)
     above = [subject for subject in kernels if subject.accuracy.get(0, 0) > CHANCE / classes]
     print_scores(f"Kernels above {CHANCE} times chance ({CHANCE / classes:.1%})", above)
     print_again(bucket)
     cells = [subject for subject in subjects if subject.group == "cells"]
-    rank_cells(cells)
+    rank_az_nas(cells)
     print_scores("Cells of NAS-Bench-201", cells)
     whole = sorted((name for name, subject in found.items() if subject.group == "bucket" and 0 in subject.accuracy and subject.scores))
     random.Random(2).shuffle(whole)
