@@ -8,6 +8,13 @@
 
 /* ---- selection ------------------------------------------------------------------------------- */
 
+/* Which points are compared by what they cost. */
+typedef struct limits {
+    int objective;
+    double max_loss; /* those that lose less are within */
+    double reach;    /* those that are more accurate are in reach; NaN: only those within are */
+} limits;
+
 typedef struct ranked {
     double key[4]; /* the smaller is the better; the first that differs decides */
     int64_t number;
@@ -19,19 +26,28 @@ static double last_if_unknown(double value)
     return isnan(value) ? INFINITY : value;
 }
 
-static ranked rank_of(int objective, double max_loss, const kas_point *p, int front,
-                      double crowding)
+static bool is_within(const limits *l, const kas_point *p)
+{
+    return p->loss < l->max_loss;
+}
+
+static bool in_reach(const limits *l, const kas_point *p)
+{
+    return is_within(l, p) || p->accuracy > l->reach;
+}
+
+static ranked rank_of(const limits *l, const kas_point *p, int front, double crowding)
 {
     const double worse = -p->accuracy, cost = last_if_unknown(p->cost);
     if (isnan(p->accuracy))
         return (ranked){.key = {INFINITY}, .number = p->number};
-    if (objective == KAS_OBJECTIVE_ACCURACY)
+    if (l->objective == KAS_OBJECTIVE_ACCURACY)
         return (ranked){.key = {worse, cost}, .number = p->number};
-    if (!(p->loss < max_loss))
-        return (ranked){.key = {1, last_if_unknown(p->loss), worse, cost}, .number = p->number};
-    if (objective == KAS_OBJECTIVE_LATENCY)
+    if (l->objective == KAS_OBJECTIVE_LATENCY && is_within(l, p))
         return (ranked){.key = {0, cost, worse}, .number = p->number};
-    return (ranked){.key = {0, front, -crowding, worse}, .number = p->number};
+    if (in_reach(l, p))
+        return (ranked){.key = {1, front, -crowding, worse}, .number = p->number};
+    return (ranked){.key = {2, last_if_unknown(p->loss), worse, cost}, .number = p->number};
 }
 
 static int by_key(const void *a, const void *b)
@@ -44,34 +60,33 @@ static int by_key(const void *a, const void *b)
                                   : (x->at > y->at) - (x->at < y->at);
 }
 
-/* Sorts the points whose loss is allowed into fronts, and leaves the others out. */
-static kas_status sort_allowed(double max_loss, const kas_point *point, int count, int *front,
+/* Sorts the points in reach into fronts, and leaves the others out. */
+static kas_status sort_reached(const limits *l, const kas_point *point, int count, int *front,
                                double *crowding)
 {
-    kas_point *allowed = calloc((size_t)count + 1, sizeof *allowed);
-    if (!allowed)
+    kas_point *reached = calloc((size_t)count + 1, sizeof *reached);
+    if (!reached)
         return kas_fail(KAS_NO_MEMORY, "an order of candidates: out of memory");
     for (int i = 0; i < count; i++) {
-        allowed[i] = point[i];
-        if (!(point[i].loss < max_loss))
-            allowed[i].accuracy = NAN;
+        reached[i] = point[i];
+        if (!in_reach(l, &point[i]))
+            reached[i].accuracy = NAN;
     }
-    kas_status status = kas_pareto_fronts(allowed, count, front);
+    kas_status status = kas_pareto_fronts(reached, count, front);
     if (status == KAS_OK)
-        status = kas_pareto_crowding(allowed, count, front, crowding);
-    free(allowed);
+        status = kas_pareto_crowding(reached, count, front, crowding);
+    free(reached);
     return status;
 }
 
-static kas_status order_by(int objective, double max_loss, const kas_point *point, int count,
-                           int *front, double *crowding, ranked *list, int *order)
+static kas_status fill_order(const limits *l, const kas_point *point, int count, int *front,
+                             double *crowding, ranked *list, int *order)
 {
     if (!front || !crowding || !list)
         return kas_fail(KAS_NO_MEMORY, "an order of candidates: out of memory");
-    if (objective == KAS_OBJECTIVE_FRONTIER)
-        KAS_TRY(sort_allowed(max_loss, point, count, front, crowding));
+    KAS_TRY(sort_reached(l, point, count, front, crowding));
     for (int i = 0; i < count; i++) {
-        list[i] = rank_of(objective, max_loss, &point[i], front[i], crowding[i]);
+        list[i] = rank_of(l, &point[i], front[i], crowding[i]);
         list[i].at = i;
     }
     qsort(list, (size_t)count, sizeof *list, by_key);
@@ -80,18 +95,34 @@ static kas_status order_by(int objective, double max_loss, const kas_point *poin
     return KAS_OK;
 }
 
-kas_status kas_objective_order(int objective, double max_loss, const kas_point *point, int count,
-                               int *order)
+static kas_status order_by(const limits *l, const kas_point *point, int count, int *order)
 {
     int *front = calloc((size_t)count + 1, sizeof *front);
     double *crowding = calloc((size_t)count + 1, sizeof *crowding);
     ranked *list = calloc((size_t)count + 1, sizeof *list);
-    const kas_status status =
-        order_by(objective, max_loss, point, count, front, crowding, list, order);
+    const kas_status status = fill_order(l, point, count, front, crowding, list, order);
     free(list);
     free(crowding);
     free(front);
     return status;
+}
+
+kas_status kas_objective_order(int objective, double max_loss, const kas_point *point, int count,
+                               int *order)
+{
+    return order_by(&(limits){objective, max_loss, NAN}, point, count, order);
+}
+
+kas_status kas_objective_select(const kas_search_options *options, const kas_point *point,
+                                int count, int *order)
+{
+    double best = NAN;
+    for (int i = 0; i < count; i++)
+        if (point[i].number >= 0)
+            best = fmax(best, point[i].accuracy); /* which leaves NaN out */
+    const double behind = fmin(0.01 * KAS_REACH_POINTS, best / KAS_REACH_SHARE);
+    return order_by(&(limits){options->objective, options->max_loss, best - behind}, point, count,
+                    order);
 }
 
 kas_paired kas_objective_lost(const kas_work *work, const kas_work *baseline, int part)

@@ -9,7 +9,7 @@
 #include "host/store/store.h"
 #include "host/study/options.h"
 
-/* Sorts points for selection, the best first: order[0] is the index of the best.
+/* Sorts points by what the objective asks for, the best first: order[0] is the index of the best.
  *
  *     accuracy   by accuracy, then by cost
  *     latency    points whose loss is below max_loss by cost; behind them the others by loss
@@ -22,9 +22,25 @@
  * it would be the second choice of every tournament.
  *
  * A point without an accuracy comes last; ties go to the smaller number. The unmodified network may
- * be one of the points: candidates that it dominates then come behind its front. */
+ * be one of the points, with a negative number: candidates that it dominates then come behind its
+ * front. */
 kas_status kas_objective_order(int objective, double max_loss, const kas_point *point, int count,
                                int *order);
+
+/* Sorts candidates that were trained alike, for the selection of parents and of those that go on from
+ * a rung. After a cheap verdict hardly any candidate is within max_loss; the others would then be
+ * sorted by their loss alone, and what they cost would play no part. So the limit goes down to what
+ * is in reach of the best candidate: less than KAS_REACH_POINTS points behind it, and less than one
+ * KAS_REACH_SHAREth of its accuracy, since early in a training five points are nearly everything.
+ *
+ *     accuracy   as above
+ *     latency    points within max_loss by cost; then those in reach by front, as with frontier
+ *     frontier   points within max_loss or in reach by front
+ *
+ * and behind them the others by loss. A loss may be unknown; then only accuracies count. */
+enum { KAS_REACH_POINTS = 5, KAS_REACH_SHARE = 5 };
+kas_status kas_objective_select(const kas_search_options *options, const kas_point *point,
+                                int count, int *order);
 
 /* Makes the point of a work item whose cost the caller knows. `baseline`: NULL or not ended, and
  * the loss is unknown. */

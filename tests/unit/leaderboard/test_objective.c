@@ -98,6 +98,30 @@ static void orders(void **state)
     assert_order(KAS_OBJECTIVE_FRONTIER, 1, lossy, 6, within);
 }
 
+static void assert_selected(const kas_point *point, int count, const int *expected)
+{
+    kas_search_options o = kas_search_options_default();
+    int order[POINTS];
+    for (o.objective = KAS_OBJECTIVE_LATENCY; o.objective <= KAS_OBJECTIVE_FRONTIER;
+         o.objective++) {
+        OK(kas_objective_select(&o, point, count, order));
+        assert_memory_equal(order, expected, (size_t)count * sizeof *order);
+    }
+}
+
+/* Nobody is within a point, and costs count all the same among those near the best. */
+static void selection_where_nobody_is_within(void **state)
+{
+    (void)state;
+    static const kas_point late[] = {{0.390, 0.61, 2.9, 0}, {0.386, 0.60, 3.2, 1},
+                                     {0.364, 0.34, 5.5, 2}, {0.380, 1.00, 3.5, 3},
+                                     {0.379, 0.99, 3.6, 4}, {0.325, 0.24, 9.5, 5}};
+    assert_selected(late, 6, (int[]){0, 2, 1, 3, 4, 5}); /* 5 is more than 5 points behind 0 */
+    static const kas_point early[] = {
+        {0.080, 0.90, NAN, 0}, {0.079, 0.95, NAN, 1}, {0.065, 0.50, NAN, 2}, {0.063, 0.10, NAN, 3}};
+    assert_selected(early, 4, (int[]){0, 2, 1, 3}); /* 3 is more than a fifth behind 0 */
+}
+
 /* What the unmodified network (number -1) dominates comes behind its front. */
 static void the_unmodified_network_is_a_point(void **state)
 {
@@ -552,6 +576,7 @@ int main(void)
         cmocka_unit_test(a_front_each),
         cmocka_unit_test(crowding),
         cmocka_unit_test(orders),
+        cmocka_unit_test(selection_where_nobody_is_within),
         cmocka_unit_test(the_unmodified_network_is_a_point),
         cmocka_unit_test(finalists_and_answer),
         cmocka_unit_test(few_are_confirmed),

@@ -240,6 +240,34 @@ static void the_oldest_die(void **state)
     forget(&s);
 }
 
+/* Those that ended at a rung are parents by the objective too, among themselves: 3 costs less than
+ * anything that went further, and that does not help it; 5 costs more than 4 and is not better. */
+static void parents_that_ended_at_a_rung(void **state)
+{
+    (void)state;
+    static const double accuracy[] = {0.4, 0.2, 0.19, 0.18, 0.185, 0.184},
+                        predicted[] = {0.5, 0.9, 0.6, 0.1, 0.5, 0.55};
+    static const int expected[] = {0, 1, 3, 2, 4, 5};
+    kas_search_options o = options_of(KAS_STRATEGY_EVOLUTION);
+    study s = {.count = 0};
+    kas_population p;
+    o.objective = KAS_OBJECTIVE_FRONTIER;
+    o.rungs = (kas_int_list){1, {1}};
+    open_and_walk(&o, NULL, &s, 6);
+    for (int k = 0; k < 6; k++) {
+        s.work[k].generation = 0;
+        s.work[k].state = k ? KAS_WORK_NOT_PROMOTED : KAS_WORK_FINISHED;
+        s.work[k].rung = k == 0;
+        s.work[k].measured.accuracy = accuracy[k];
+        s.work[k].predicted = predicted[k];
+    }
+    OK(kas_population_select(&o, s.work, s.count, 1, 6, &p));
+    for (int i = 0; i < 6; i++)
+        assert_string_equal(p.member[i].name, s.work[expected[i]].name);
+    kas_population_free(&p);
+    forget(&s);
+}
+
 /* Those that imitate too badly to be trained come behind all that were trained, by what they miss. */
 static void what_is_missed_ranks_the_untrained(void **state)
 {
@@ -496,6 +524,7 @@ int main(void)
         TEST(all_failed),
         TEST(the_oldest_die),
         TEST(what_is_missed_ranks_the_untrained),
+        TEST(parents_that_ended_at_a_rung),
         TEST(parents_by_the_objective),
         TEST(slow_ones_do_not_count),
         TEST(a_hopeless_limit_ends),
