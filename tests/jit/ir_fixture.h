@@ -37,6 +37,4 @@ static inline int64_t ix_value(kas_ix x, const int64_t *var)
     return total;
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, make_ir, free_ir)
-
 #endif

@@ -145,9 +145,8 @@ static kas_agreement judge(const char *nodes, uint32_t c, int weights, int tenso
 }
 
 /* An inference has y alone, and what each epilogue makes of it, which is read first. */
-static void test_epilogues(void **state)
+TEST(test_epilogues)
 {
-    (void)state;
     const char *nodes = "{\"op\": \"tanh\", \"in\": [0]}";
     const kas_epilogue epilogue[2] = {{true, true, KAS_ACTIVATION_RELU},
                                       {true, false, KAS_ACTIVATION_NONE}};
@@ -159,9 +158,8 @@ static void test_epilogues(void **state)
                          KAS_AGREE_FAILED);
 }
 
-static void test_well_conditioned(void **state)
+TEST(test_well_conditioned)
 {
-    (void)state;
     const kas_agreement right = judge(ordinary, 64, 2, -1, 0, false);
     assert_int_equal(right.verdict, KAS_AGREE_OK);
     assert_int_equal(right.draws, 1);
@@ -177,9 +175,8 @@ static void test_well_conditioned(void **state)
     assert_int_equal(judge(ordinary, 64, 2, 1, NAN, false).verdict, KAS_AGREE_FAILED);
 }
 
-static void test_near_ties(void **state)
+TEST(test_near_ties)
 {
-    (void)state;
     const kas_agreement right = judge(near_ties, 256, 1, -1, 0, false);
     assert_int_equal(right.verdict, KAS_AGREE_ILL_CONDITIONED);
     assert_true(right.rounding > KAS_AGREE_GRADIENT / KAS_AGREE_MARGIN);
@@ -191,9 +188,8 @@ static void test_near_ties(void **state)
                      KAS_AGREE_FAILED);
 }
 
-static void test_constant(void **state)
+TEST(test_constant)
 {
-    (void)state;
     const kas_agreement right = judge(constant, 128, 2, -1, 0, false);
     assert_int_equal(right.verdict, KAS_AGREE_ILL_CONDITIONED);
     assert_true(right.rounding <= KAS_AGREE_TELLING);
@@ -202,9 +198,8 @@ static void test_constant(void **state)
     assert_int_equal(judge(constant, 128, 2, 1, 1e-2, false).verdict, KAS_AGREE_FAILED);
 }
 
-static void test_noise(void **state)
+TEST(test_noise)
 {
-    (void)state;
     const kas_agreement result = judge(noise, 64, 1, -1, 0, false);
     assert_int_equal(result.verdict, KAS_AGREE_UNDECIDED);
     assert_int_equal(result.draws, KAS_AGREE_DRAWS);
@@ -213,9 +208,8 @@ static void test_noise(void **state)
 }
 
 /* Of the programs of inference y alone is compared, with and without NaN in x. */
-static void test_inference(void **state)
+TEST(test_inference)
 {
-    (void)state;
     enum { TENSORS = 4, COMPARISONS = 2 };
     spoil.after = TENSORS * COMPARISONS;
     const kas_agreement right = judge(ordinary, 64, -1, -1, 0, false);
@@ -226,11 +220,4 @@ static void test_inference(void **state)
     spoil.after = 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_well_conditioned), cmocka_unit_test(test_near_ties),
-        cmocka_unit_test(test_constant),         cmocka_unit_test(test_noise),
-        cmocka_unit_test(test_inference),        cmocka_unit_test(test_epilogues)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+RUN_TESTS(set_up, tear_down)

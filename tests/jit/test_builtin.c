@@ -157,9 +157,8 @@ static void compile_for(const char *arch, kas_dtype dtype)
 
 /* Each dtype once: kernels of the second architecture have the registers of the first within ten,
  * and the compilations are most of this program's time. */
-static void builtin_kernels_compile(void **state)
+TEST(builtin_kernels_compile)
 {
-    (void)state;
     const kas_nvrtc *nvrtc;
     if (kas_nvrtc_load(&nvrtc) != KAS_OK) {
         printf("SKIPPED: %s\n", kas_error());
@@ -172,9 +171,8 @@ static void builtin_kernels_compile(void **state)
 
 /* The prelude's conversions, in numbers that one text chooses for itself. sm_75 has no instruction
  * that makes a bf16. */
-static void conversions_compile(void **state)
+TEST(conversions_compile)
 {
-    (void)state;
     static const char *const archs[] = {"sm_75", "sm_80", "sm_90"};
     static const char text[] = "typedef struct args { const kas_f16 *x; kas_bf16 *y; } args;\n"
                                "#undef KAS_DTYPE\n#define KAS_DTYPE 1\n"
@@ -218,9 +216,8 @@ static void check_module(kas_device *device, const char *path)
 }
 
 /* In ascending order the stand-in for NVRTC compiles the same text, for other tests. */
-static void host_compiler(void **state)
+TEST(host_compiler)
 {
-    (void)state;
     kas_compiler *compiler;
     kas_device *device;
     char path[4096];
@@ -238,12 +235,4 @@ static void host_compiler(void **state)
     kas_compiler_close(compiler);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(builtin_kernels_compile),
-        cmocka_unit_test(conversions_compile),
-        cmocka_unit_test(host_compiler),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -61,17 +61,15 @@ static kas_status put(int key)
     return kas_cache_write(path, right, size);
 }
 
-static void entry_comes_back_whole(void **state)
+TEST_WITH(entry_comes_back_whole, make_folder, remove_folder)
 {
-    (void)state;
     assert_int_equal(look(0), 0);
     assert_int_equal(put(0), KAS_OK);
     assert_int_equal(look(0), 1);
 }
 
-static void the_first_of_several_is_kept(void **state)
+TEST_WITH(the_first_of_several_is_kept, make_folder, remove_folder)
 {
-    (void)state;
     char path[4096];
     unsigned char right[4096];
     const size_t size = content(1, right);
@@ -94,9 +92,8 @@ static void leave(const char *path, int age)
 
 /* Of a process that was killed: what is old goes when an entry is written beside it, what may be
  * somebody's stays, and so do entries. */
-static void leavings_are_swept(void **state)
+TEST_WITH(leavings_are_swept, make_folder, remove_folder)
 {
-    (void)state;
     static const struct {
         const char *suffix;
         int age;
@@ -123,9 +120,8 @@ static void leavings_are_swept(void **state)
 }
 
 /* An old lock that somebody holds is no leaving. */
-static void a_held_lock_stays(void **state)
+TEST_WITH(a_held_lock_stays, make_folder, remove_folder)
 {
-    (void)state;
     char path[4096], lock_path[4200];
     entry_path(0, path);
     snprintf(lock_path, sizeof lock_path, "%s.lock", path);
@@ -138,9 +134,8 @@ static void a_held_lock_stays(void **state)
     assert_false(kas_file_exists(lock_path));
 }
 
-static void every_truncation_is_found(void **state)
+TEST_WITH(every_truncation_is_found, make_folder, remove_folder)
 {
-    (void)state;
     char path[4096];
     struct stat info;
     entry_path(0, path);
@@ -154,9 +149,8 @@ static void every_truncation_is_found(void **state)
     }
 }
 
-static void every_changed_byte_is_found(void **state)
+TEST_WITH(every_changed_byte_is_found, make_folder, remove_folder)
 {
-    (void)state;
     char path[4096];
     struct stat info;
     entry_path(0, path);
@@ -178,9 +172,8 @@ static void every_changed_byte_is_found(void **state)
 }
 
 /* Whatever stands in the place of an entry: it counts as missing and gives way. */
-static void what_is_no_file_is_replaced(void **state)
+TEST_WITH(what_is_no_file_is_replaced, make_folder, remove_folder)
 {
-    (void)state;
     char path[4096], inner[4200], victim[300];
     struct stat info;
     kas_buf kept = {0};
@@ -205,9 +198,8 @@ static void what_is_no_file_is_replaced(void **state)
 }
 
 /* Code is loaded from there. */
-static void folders_of_entries_are_private(void **state)
+TEST_WITH(folders_of_entries_are_private, make_folder, remove_folder)
 {
-    (void)state;
     char path[4096], hex[65];
     struct stat info;
     const int key = 0;
@@ -247,9 +239,8 @@ static int child(int me)
     return wrong;
 }
 
-static void processes_share_it_while_it_is_damaged(void **state)
+TEST_WITH(processes_share_it_while_it_is_damaged, make_folder, remove_folder)
 {
-    (void)state;
     pid_t pid[PROCESSES];
     for (int i = 0; i < PROCESSES; i++) {
         pid[i] = fork();
@@ -271,9 +262,8 @@ static void processes_share_it_while_it_is_damaged(void **state)
     }
 }
 
-static void lock_of_a_killed_process_is_free(void **state)
+TEST_WITH(lock_of_a_killed_process_is_free, make_folder, remove_folder)
 {
-    (void)state;
     char path[4096];
     int ready[2];
     entry_path(2, path);
@@ -300,21 +290,4 @@ static void lock_of_a_killed_process_is_free(void **state)
     close(ready[1]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(entry_comes_back_whole, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(the_first_of_several_is_kept, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(leavings_are_swept, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(a_held_lock_stays, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(every_truncation_is_found, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(every_changed_byte_is_found, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(what_is_no_file_is_replaced, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(folders_of_entries_are_private, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(processes_share_it_while_it_is_damaged, make_folder,
-                                        remove_folder),
-        cmocka_unit_test_setup_teardown(lock_of_a_killed_process_is_free, make_folder,
-                                        remove_folder),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -60,9 +60,8 @@ static int answer_of(const char *path)
 }
 
 /* Another way of dealing with spills takes no image that was made the old way. */
-static void policy_is_in_the_key(void **state)
+TEST_WITH(policy_is_in_the_key, set_up, tear_down)
 {
-    (void)state;
     kas_compiler *compiler = open_compiler("cpu");
     kas_compile_stats stats;
     char path[4096], other[4096];
@@ -74,9 +73,8 @@ static void policy_is_in_the_key(void **state)
     kas_compiler_close(compiler);
 }
 
-static void host_image_is_made_once(void **state)
+TEST_WITH(host_image_is_made_once, set_up, tear_down)
 {
-    (void)state;
     kas_compiler *compiler = open_compiler("cpu");
     kas_compile_stats stats;
     char path[4096], again[4096];
@@ -93,9 +91,8 @@ static void host_image_is_made_once(void **state)
 }
 
 /* What a compiler was about to write when its process was killed. */
-static void leavings_go_when_a_compiler_is_opened(void **state)
+TEST_WITH(leavings_go_when_a_compiler_is_opened, set_up, tear_down)
 {
-    (void)state;
     char tmp[300], old[320], young[320];
     const struct timespec then = {time(NULL) - 7200, 0}, times[2] = {then, then};
     snprintf(tmp, sizeof tmp, "%s/jit/tmp", folder);
@@ -111,9 +108,8 @@ static void leavings_go_when_a_compiler_is_opened(void **state)
 }
 
 /* An image that somebody else could have put there is not loaded, but made anew. */
-static void a_foreign_image_is_made_again(void **state)
+TEST_WITH(a_foreign_image_is_made_again, set_up, tear_down)
 {
-    (void)state;
     kas_compiler *compiler = open_compiler("cpu");
     kas_compile_stats stats;
     char path[4096], moved[4200];
@@ -140,9 +136,8 @@ static void a_foreign_image_is_made_again(void **state)
     kas_compiler_close(compiler);
 }
 
-static void damaged_image_is_made_again(void **state)
+TEST_WITH(damaged_image_is_made_again, set_up, tear_down)
 {
-    (void)state;
     kas_compiler *compiler = open_compiler("cpu");
     kas_compile_stats stats;
     char path[4096];
@@ -178,9 +173,8 @@ static void *compile_answer(void *context)
 
 /* Time spent waiting for somebody who makes the same is time spent on compilers. Whether the thread
  * is already waiting when the entry appears nobody can see, so it has some tries. */
-static void waiting_for_another_counts(void **state)
+TEST_WITH(waiting_for_another_counts, set_up, tear_down)
 {
-    (void)state;
     waiter w = {.compiler = open_compiler("cpu")};
     char path[4096];
     kas_buf image = {0};
@@ -210,9 +204,8 @@ static void waiting_for_another_counts(void **state)
 }
 
 /* A compiler that stands aside neither waits for a lock nor holds one. */
-static void standing_aside(void **state)
+TEST_WITH(standing_aside, set_up, tear_down)
 {
-    (void)state;
     kas_compiler *compiler = open_compiler("cpu"), *aside = open_compiler("cpu");
     kas_compile_stats stats;
     char path[4096];
@@ -234,9 +227,8 @@ static void standing_aside(void **state)
     kas_compiler_close(compiler);
 }
 
-static void refused_text_is_kept_as_failure(void **state)
+TEST_WITH(refused_text_is_kept_as_failure, set_up, tear_down)
 {
-    (void)state;
     kas_compiler *compiler = open_compiler("cpu");
     kas_compile_stats stats;
     char path[4096];
@@ -276,9 +268,8 @@ static int builds(void)
     return count;
 }
 
-static void broken_compiler_is_not_remembered(void **state)
+TEST_WITH(broken_compiler_is_not_remembered, set_up, tear_down)
 {
-    (void)state;
     static const char *const bodies[] = {
         "kill -9 $$", "echo 'error: No space left on device'; exit 1", "exit 3",
         "echo 'cc: fatal error: Killed signal terminated program cc1'; exit 1",
@@ -302,9 +293,8 @@ static void broken_compiler_is_not_remembered(void **state)
 }
 
 /* One that crashes on a text will do so again: that is the text's affair. */
-static void compiler_that_crashes_refuses(void **state)
+TEST_WITH(compiler_that_crashes_refuses, set_up, tear_down)
 {
-    (void)state;
     static const char *const bodies[] = {
         "kill -SEGV $$",
         "echo 'cc: internal compiler error: Segmentation fault signal terminated program cc1'; "
@@ -323,9 +313,8 @@ static void compiler_that_crashes_refuses(void **state)
 
 /* A cache that cannot be written says nothing about the text, and is not remembered: here its
  * folder is a file; a limit on the size of files stands for a full disk. */
-static void cache_that_cannot_be_written(void **state)
+TEST_WITH(cache_that_cannot_be_written, set_up, tear_down)
 {
-    (void)state;
     kas_compiler *compiler = open_compiler("cpu");
     char path[4096], file[256];
     const struct rlimit small = {4096, RLIM_INFINITY};
@@ -351,9 +340,8 @@ static void cache_that_cannot_be_written(void **state)
     kas_compiler_close(compiler);
 }
 
-static void compiler_version_is_part_of_the_key(void **state)
+TEST_WITH(compiler_version_is_part_of_the_key, set_up, tear_down)
 {
-    (void)state;
     char first[4096], second[4096];
     for (int i = 0; i < 2; i++) {
         make_compiler(i ? "1.1" : "1.0", "exec cc \"$@\"");
@@ -365,9 +353,8 @@ static void compiler_version_is_part_of_the_key(void **state)
     assert_string_not_equal(first, second);
 }
 
-static void missing_compiler_is_the_machines(void **state)
+TEST_WITH(missing_compiler_is_the_machines, set_up, tear_down)
 {
-    (void)state;
     kas_compiler *compiler = NULL;
     setenv("KAS_CC", "/no/such/compiler", 1);
     assert_int_equal(kas_compiler_open("cpu", folder, &compiler), KAS_MACHINE);
@@ -416,9 +403,8 @@ static int race(bool with_vandals)
     return failed;
 }
 
-static void processes_compile_a_text_once(void **state)
+TEST_WITH(processes_compile_a_text_once, set_up, tear_down)
 {
-    (void)state;
     make_compiler("1.0", "exec cc \"$@\"");
     assert_int_equal(race(false), 0);
     printf("%d processes made %d builds (1 allowed)\n", PROCESSES, builds());
@@ -441,9 +427,8 @@ static kas_compiler *open_nvrtc(const char *arch)
     return open_compiler(arch);
 }
 
-static void nvrtc_makes_cubins(void **state)
+TEST_WITH(nvrtc_makes_cubins, set_up, tear_down)
 {
-    (void)state;
     static const char *const archs[] = {"sm_80", "sm_90"};
     char path[2][4096];
     for (int i = 0; i < 2; i++) {
@@ -465,9 +450,8 @@ static void nvrtc_makes_cubins(void **state)
     assert_string_not_equal(path[0], path[1]);
 }
 
-static void nvrtc_keeps_the_log_of_a_failure(void **state)
+TEST_WITH(nvrtc_keeps_the_log_of_a_failure, set_up, tear_down)
 {
-    (void)state;
     kas_compiler *compiler = open_nvrtc("sm_90");
     assert_int_equal(compiler->policy, KAS_RESPILL_POLICY);
     kas_compile_stats stats;
@@ -482,26 +466,4 @@ static void nvrtc_keeps_the_log_of_a_failure(void **state)
     assert_non_null(strstr(kas_error(), "sm_10"));
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(policy_is_in_the_key),
-        TEST(host_image_is_made_once),
-        TEST(leavings_go_when_a_compiler_is_opened),
-        TEST(a_foreign_image_is_made_again),
-        TEST(damaged_image_is_made_again),
-        TEST(waiting_for_another_counts),
-        TEST(standing_aside),
-        TEST(refused_text_is_kept_as_failure),
-        TEST(broken_compiler_is_not_remembered),
-        TEST(compiler_that_crashes_refuses),
-        TEST(cache_that_cannot_be_written),
-        TEST(compiler_version_is_part_of_the_key),
-        TEST(missing_compiler_is_the_machines),
-        TEST(processes_compile_a_text_once),
-        TEST(nvrtc_makes_cubins),
-        TEST(nvrtc_keeps_the_log_of_a_failure),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

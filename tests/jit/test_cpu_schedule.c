@@ -153,9 +153,8 @@ static const char *const names[] = {"softmax",  "product", "involution", "skinny
                                     "rows",     "weights", "taps",       "windows", "maximum",
                                     "unfolded", "crossed", "mixed",      "folded",  "pooled"};
 
-static void test_agreement(void **state)
+TEST(test_agreement)
 {
-    (void)state;
     linear_policy = KAS_LINEAR_CPU;
     for (int i = 0; i < (int)(sizeof kernels / sizeof *kernels); i++) {
         kas_kernel k = {0};
@@ -199,9 +198,8 @@ static kas_program *program_of(build_kernel *build, kas_linear_policy policy)
 }
 
 /* Each way is taken where it is meant, and on a GPU none of them. */
-static void test_text(void **state)
+TEST(test_text)
 {
-    (void)state;
     static const struct {
         build_kernel *build;
         const char *word;
@@ -232,9 +230,8 @@ static void test_text(void **state)
 
 /* Lanes pick values that they then read, also where four of them read side by side; and they add up
  * the inner part of a long sum inside. */
-static void test_groups(void **state)
+TEST(test_groups)
 {
-    (void)state;
     kas_program *p = program_of(build_groups, KAS_LINEAR_CPU);
     char word[32];
     int picks = 0;
@@ -251,9 +248,8 @@ static void test_groups(void **state)
 
 /* Sums over images are first those of neighbours, which nothing has to transpose, and windows that
  * another window would read apart are in memory. */
-static void test_apart(void **state)
+TEST(test_apart)
 {
-    (void)state;
     static build_kernel *const builds[] = {build_softmax, build_averages};
     double most = 0;
     for (int k = 0; k < 2; k++) {
@@ -269,9 +265,8 @@ static void test_apart(void **state)
 
 /* Unfolded taps lie in front of the channels: their maximum, its number and its gradient read
  * nothing apart. */
-static void test_taps_ahead(void **state)
+TEST(test_taps_ahead)
 {
-    (void)state;
     kas_program *program = program_of(build_maximum, KAS_LINEAR_CPU);
     for (int i = 0; i < program->forwards + program->backwards; i++) {
         const kas_operation *op = i < program->forwards ? &program->forward[i]
@@ -283,18 +278,16 @@ static void test_taps_ahead(void **state)
 }
 
 /* A tap that lanes compute apart is made 0 by an operation: a choice would load it lane by lane. */
-static void test_taps_without_choices(void **state)
+TEST(test_taps_without_choices)
 {
-    (void)state;
     kas_program *program = program_of(build_windows, KAS_LINEAR_CPU);
     assert_non_null(strstr(program->source, "kas_inside("));
     kas_program_free(program);
 }
 
 /* A map of unfolded taps reads them as they lie: in front of the channels, along which lanes run. */
-static void test_operand_of_taps(void **state)
+TEST(test_operand_of_taps)
 {
-    (void)state;
     kas_program *program = program_of(build_taps, KAS_LINEAR_CPU);
     const kas_operation *written = &program->forward[0];
     assert_true(written->kind == KAS_OPERATION_LAUNCH && written->effort.lanes == 16);
@@ -304,9 +297,8 @@ static void test_operand_of_taps(void **state)
 }
 
 /* Four images of X are one piece, but not where a tensor between X and Y has 25 times its bytes. */
-static void test_pieces(void **state)
+TEST(test_pieces)
 {
-    (void)state;
     static build_kernel *const builds[] = {build_rows, build_taps, build_windows};
     static const int pieces[] = {1, 1, 4};
     const size_t bytes = kas_piece_bytes(KAS_LINEAR_CPU, 1);
@@ -318,9 +310,8 @@ static void test_pieces(void **state)
 }
 
 /* What all taps fold is folded once: no operation reads the input at each of five taps. */
-static void test_folds(void **state)
+TEST(test_folds)
 {
-    (void)state;
     kas_program *program = program_of(build_folded, KAS_LINEAR_CPU);
     for (int i = 0; i < program->forwards; i++)
         if (program->forward[i].kind == KAS_OPERATION_LAUNCH)
@@ -329,9 +320,8 @@ static void test_folds(void **state)
 }
 
 /* Both halves of a tensor that is read in halves are bytes of the operation, on both devices. */
-static void test_halves(void **state)
+TEST(test_halves)
 {
-    (void)state;
     for (int p = KAS_LINEAR_GPU; p <= KAS_LINEAR_CPU; p++) {
         kas_program *program = program_of(build_halves, (kas_linear_policy)p);
         const double input = 4.0 * 32 * 32 * 16 * sizeof(float);
@@ -342,9 +332,8 @@ static void test_halves(void **state)
 }
 
 /* The unfolded tensor of a skinny map, 25 times its input, is never in memory. */
-static void test_skinny(void **state)
+TEST(test_skinny)
 {
-    (void)state;
     for (int p = KAS_LINEAR_GPU; p <= KAS_LINEAR_CPU; p++) {
         kas_program *program = program_of(build_skinny, (kas_linear_policy)p);
         const double input = 4.0 * 32 * 32 * 16 * sizeof(float);
@@ -362,16 +351,4 @@ static void test_skinny(void **state)
     }
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_agreement),       cmocka_unit_test(test_text),
-    cmocka_unit_test(test_groups),          cmocka_unit_test(test_apart),
-    cmocka_unit_test(test_taps_ahead),      cmocka_unit_test(test_taps_without_choices),
-    cmocka_unit_test(test_skinny),          cmocka_unit_test(test_halves),
-    cmocka_unit_test(test_operand_of_taps), cmocka_unit_test(test_pieces),
-    cmocka_unit_test(test_folds),
-};
-
-int main(void)
-{
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+RUN_TESTS(set_up, tear_down)

@@ -227,9 +227,8 @@ static void check_shapes(const char *name, kas_kernel *kernel, int first)
 /* ---- tests ----------------------------------------------------------------------------------- */
 
 /* Every activation, with and without a residual, wide lanes and odd channels, in every dtype. */
-static void every_epilogue(void **state)
+TEST(every_epilogue)
 {
-    (void)state;
     kas_kernel k = {0};
     kas_epilogue epilogue[2 * KINDS];
     kas_build_elementwise(&k, KAS_OP_TANH, kas_build_input(&k));
@@ -245,9 +244,8 @@ static void every_epilogue(void **state)
     stored = KAS_F32;
 }
 
-static void kernels_of_all_sorts(void **state)
+TEST(kernels_of_all_sorts)
 {
-    (void)state;
     kas_kernel map = {0}, window = {0}, soft = {0}, norm = {0}, folded = {0}, rows = {0};
     kas_build_elementwise(&map, KAS_OP_RELU, kas_build_fc(&map, kas_build_input(&map), false, "C"));
     check_shapes("map", &map, 0);
@@ -271,9 +269,8 @@ static void kernels_of_all_sorts(void **state)
     check_shapes("fold", &folded, 6);
 }
 
-static void sixteen_bits(void **state)
+TEST(sixteen_bits)
 {
-    (void)state;
     for (int dtype = KAS_BF16; dtype < KAS_DTYPES; dtype++) {
         kas_kernel k = {0};
         const int x = kas_build_input(&k);
@@ -300,9 +297,8 @@ static kas_program *build(kas_kernel *k, bool norm)
 }
 
 /* Each epilogue once; none where a library writes Y, or without a batch norm. */
-static void which_epilogues_there_are(void **state)
+TEST(which_epilogues_there_are)
 {
-    (void)state;
     kas_kernel k = {0}, library = {0};
     kas_build_elementwise(&k, KAS_OP_TANH, kas_build_input(&k));
     kas_program *p = build(&k, true);
@@ -329,14 +325,4 @@ static void which_epilogues_there_are(void **state)
     kas_program_free(p);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(every_epilogue),
-    cmocka_unit_test(kernels_of_all_sorts),
-    cmocka_unit_test(sixteen_bits),
-    cmocka_unit_test(which_epilogues_there_are),
-};
-
-int main(void)
-{
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+RUN_TESTS(set_up, tear_down)

@@ -163,9 +163,8 @@ static void check_values(int op, const kas_kernel *k, const kas_target *t, const
     record(&result, kas_op_get((kas_op)op)->name, t);
 }
 
-static void test_every_primitive(void **state)
+TEST(test_every_primitive)
 {
-    (void)state;
     const kas_target t = make_target(settings[0]);
     for (int op = KAS_OP_INPUT + 1; op < KAS_OP_COUNT; op++) {
         kas_kernel k;
@@ -185,8 +184,4 @@ static void test_every_primitive(void **state)
     assert_int_equal(missing, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_primitive)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+RUN_TESTS(set_up, tear_down)

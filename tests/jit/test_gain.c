@@ -65,9 +65,8 @@ static void average(void)
     agree("an average, broadcast", &k);
 }
 
-static void large(void **state)
+TEST(large)
 {
-    (void)state;
     the_gain = 64;
     linear_policy = KAS_LINEAR_LIBRARY;
     convolution();
@@ -84,18 +83,16 @@ static void large(void **state)
     the_gain = 0;
 }
 
-static void small(void **state)
+TEST(small)
 {
-    (void)state;
     the_gain = 0.0078125f;
     column();
     average();
     the_gain = 0;
 }
 
-static void in_16_bits(void **state)
+TEST(in_16_bits)
 {
-    (void)state;
     stored = KAS_BF16;
     the_gain = 16;
     linear_policy = KAS_LINEAR_LIBRARY;
@@ -172,9 +169,8 @@ static float *output_of(const kas_kernel *kernel, setting s, float gain, size_t 
 }
 
 /* A gain of 1 and no gain give the same bits, and a power of two moves only the exponent. */
-static void powers_of_two_lose_no_digit(void **state)
+TEST(powers_of_two_lose_no_digit)
 {
-    (void)state;
     static const setting shapes[] = {{16, 1, 1, 4, 4, 3}, {16, 2, 1, 4, 4, 3}};
     kas_kernel kernel[3] = {0};
     int x = kas_build_fc(&kernel[0], kas_build_input(&kernel[0]), false, "C");
@@ -233,9 +229,8 @@ static kas_program *in_pieces(bool gained)
 
 /* However many pieces the batch has, the weights are multiplied once and lie in memory once, and their
  * gradient is multiplied where the pieces are added up. */
-static void pieces_share_the_weights(void **state)
+TEST(pieces_share_the_weights)
 {
-    (void)state;
     kas_program *plain = in_pieces(false), *p = in_pieces(true);
     assert_int_equal(p->forwards, plain->forwards + 1);
     assert_int_equal(p->backwards, plain->backwards);
@@ -252,9 +247,8 @@ static void pieces_share_the_weights(void **state)
 /* No pass over the output is added: only that over the weights which a library reads, unless it reads
  * what another pass makes of them (of groups that are merged), and in the backward pass that over their
  * gradient. */
-static void no_pass_over_the_output(void **state)
+TEST(no_pass_over_the_output)
 {
-    (void)state;
     const kas_target target = make_target((setting){16, 1, 1, 4, 4, 3});
     const kas_binding binding = make_binding(&target);
     kas_kernel tower = {0}, conv = {0}, groups = {.group_value = {2}};
@@ -289,15 +283,4 @@ static void no_pass_over_the_output(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(large),
-        cmocka_unit_test(small),
-        cmocka_unit_test(in_16_bits),
-        cmocka_unit_test(powers_of_two_lose_no_digit),
-        cmocka_unit_test(pieces_share_the_weights),
-        cmocka_unit_test(no_pass_over_the_output),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+RUN_TESTS(set_up, tear_down)

@@ -12,9 +12,8 @@ static kas_ix sum2(kas_ix a, int64_t ca, kas_ix b, int64_t cb)
     return kas_ix_add(&ir, kas_ix_scale(&ir, a, ca), kas_ix_scale(&ir, b, cb));
 }
 
-static void test_divisions_vanish(void **state)
+TEST_WITH(test_divisions_vanish, make_ir, free_ir)
 {
-    (void)state;
     const kas_ix a = kas_ix_var(&ir, kas_ir_var(&ir, 5)), b = kas_ix_var(&ir, kas_ir_var(&ir, 6)),
                  c = kas_ix_var(&ir, kas_ir_var(&ir, 60));
     const kas_ix ab = sum2(a, 6, b, 1);
@@ -81,9 +80,8 @@ static void random_trial(kas_rng *rng)
     }
 }
 
-static void test_random(void **state)
+TEST_WITH(test_random, make_ir, free_ir)
 {
-    (void)state;
     kas_rng rng = kas_rng_make(1, KAS_PURPOSE_TEST, 0);
     for (int trial = 0; trial < TRIALS; trial++) {
         if (trial % 100 == 0) {
@@ -98,9 +96,8 @@ static void test_random(void **state)
 }
 
 /* Replacing a variable by digits of another and back. */
-static void test_substitution(void **state)
+TEST_WITH(test_substitution, make_ir, free_ir)
 {
-    (void)state;
     const int v = kas_ir_var(&ir, 24), hi = kas_ir_var(&ir, 6), lo = kas_ir_var(&ir, 4);
     const kas_ix digits = sum2(kas_ix_var(&ir, hi), 4, kas_ix_var(&ir, lo), 1);
     kas_subst s = {0};
@@ -114,12 +111,4 @@ static void test_substitution(void **state)
     assert_false(kas_ix_coeff(&ir, kas_ix_div(&ir, x, 4), v, &coeff));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_divisions_vanish),
-        TEST(test_random),
-        TEST(test_substitution),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -138,9 +138,8 @@ static void check_case(const map_case *c, int order)
     free(file);
 }
 
-static void test_loops(void **state)
+TEST(test_loops)
 {
-    (void)state;
     for (int gpu = 0; gpu < 2; gpu++) {
         linear_policy = gpu ? KAS_LINEAR_GPU : KAS_LINEAR_CPU;
         for (int i = gpu; i < (int)(sizeof cases / sizeof *cases) - 2 * gpu; i++)
@@ -168,9 +167,8 @@ static int most_kept(const kas_program *p)
 }
 
 /* AVX-512 has 32 registers of 16 values, AVX2 16 of 8: three quarters are for sums. */
-static void test_registers(void **state)
+TEST(test_registers)
 {
-    (void)state;
     static const int lanes[] = {8, 16, 32}; /* 32: a machine that does not exist */
     kas_kernel k = {0};
     kas_schedule_file *file = calloc(1, sizeof *file);
@@ -203,9 +201,4 @@ static void test_registers(void **state)
     free(file);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_loops),
-                                       cmocka_unit_test(test_registers)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+RUN_TESTS(set_up, tear_down)

@@ -31,9 +31,8 @@ static kas_status schedule_shifted(int64_t channels, int by, bool clamped, kas_n
     return kas_nest_prove_bounds(&ir, nest);
 }
 
-static void test_merge(void **state)
+TEST_WITH(test_merge, make_ir, free_ir)
 {
-    (void)state;
     kas_nest nest;
     assert_int_equal(schedule_shifted(8, 0, false, &nest), KAS_OK);
     assert_int_equal(nest.loops, 1); /* a plain copy is one loop */
@@ -49,9 +48,8 @@ static void test_merge(void **state)
 
 /* y[n,h,w,c] = x[n,h,w,c] * s[n,w,c/2]: the operand of fewer channels must not drive the lanes off
  * the contiguous dimension. */
-static void test_lanes(void **state)
+TEST_WITH(test_lanes, make_ir, free_ir)
 {
-    (void)state;
     kas_nest nest;
     const int64_t size[4] = {64, 8, 8, 16}, small[3] = {64, 8, 8};
     const int x = kas_ir_add_tensor(&ir, KAS_TENSOR_EXTERN, 4, size, 16);
@@ -77,9 +75,8 @@ static void test_lanes(void **state)
 }
 
 /* y[n,c,k] = x[n,c] + k: three values for each lane are written by a loop inside the lanes. */
-static void test_inner(void **state)
+TEST_WITH(test_inner, make_ir, free_ir)
 {
-    (void)state;
     kas_nest nest;
     const int64_t size[3] = {16, 256, 3}, small[2] = {16, 256};
     const int x = kas_ir_add_tensor(&ir, KAS_TENSOR_EXTERN, 2, small, 0);
@@ -103,9 +100,8 @@ static void test_inner(void **state)
     kas_buf_free(&text);
 }
 
-static void test_bounds(void **state)
+TEST_WITH(test_bounds, make_ir, free_ir)
 {
-    (void)state;
     kas_nest nest;
     /* reads past the end for the last h of the last image, and before the beginning */
     assert_int_equal(schedule_shifted(8, 1, false, &nest), KAS_FAILURE);
@@ -123,9 +119,8 @@ static void test_bounds(void **state)
 }
 
 /* An index that can pass one end of its range is compared with that end alone. */
-static void test_clamps(void **state)
+TEST_WITH(test_clamps, make_ir, free_ir)
 {
-    (void)state;
     for (int by = -1; by <= 1; by += 2) {
         kas_nest nest;
         kas_buf text = {0};
@@ -139,9 +134,8 @@ static void test_clamps(void **state)
 }
 
 /* A row over a variable that is none of the kernel's loops takes no other away. */
-static void test_masks(void **state)
+TEST_WITH(test_masks, make_ir, free_ir)
 {
-    (void)state;
     enum { MOST = 64 };
     const int64_t size = 2;
     const int x = kas_ir_add_tensor(&ir, KAS_TENSOR_EXTERN, 1, &size, 0);
@@ -158,9 +152,8 @@ static void test_masks(void **state)
 }
 
 /* Sums over one variable that stand side by side have no names of their own to get. */
-static void test_renamed_twice(void **state)
+TEST_WITH(test_renamed_twice, make_ir, free_ir)
 {
-    (void)state;
     const int64_t size = 8;
     const int x = kas_ir_add_tensor(&ir, KAS_TENSOR_EXTERN, 1, &size, 0);
     const int y = kas_ir_add_tensor(&ir, KAS_TENSOR_EXTERN, 1, &size, 0);
@@ -176,9 +169,8 @@ static void test_renamed_twice(void **state)
 }
 
 /* y[c] = x[c % 4][c / 4] over 64: splitting c removes both divisions. */
-static void test_split(void **state)
+TEST_WITH(test_split, make_ir, free_ir)
 {
-    (void)state;
     kas_nest nest;
     const int64_t flat = 64;
     const int x = kas_ir_add_tensor(&ir, KAS_TENSOR_EXTERN, 1, &flat, 0);
@@ -200,9 +192,8 @@ static void test_split(void **state)
 
 /* Y[c] = 2 s and beside it s, s = sum(k) x[k % 4][k / 4]: both keep the same sum when k is split.
  */
-static void test_split_outputs(void **state)
+TEST_WITH(test_split_outputs, make_ir, free_ir)
 {
-    (void)state;
     const int64_t flat = 64;
     const int x = kas_ir_add_tensor(&ir, KAS_TENSOR_EXTERN, 1, &flat, 0);
     const int y = kas_ir_add_tensor(&ir, KAS_TENSOR_DEF, 1, &flat, 0);
@@ -230,9 +221,8 @@ static void test_split_outputs(void **state)
 /* Floors: a multiply-add is one; a tensor is read once. The lanes are the 8 elements of y: each
  * reads 4 elements of x that lie apart from its neighbours', two lanes in one sector, and writes
  * beside them. */
-static void test_count(void **state)
+TEST_WITH(test_count, make_ir, free_ir)
 {
-    (void)state;
     kas_nest nest;
     const int64_t size[2] = {8, 4};
     const int x = kas_ir_add_tensor(&ir, KAS_TENSOR_EXTERN, 2, size, 0);
@@ -287,9 +277,8 @@ static kas_effort count_apart(int64_t lanes, int64_t stride, bool swap)
 
 /* On a CPU, lines that are a multiple of 4096 bytes apart push each other out of the cache; others
  * stay there until the next value of the line is wanted. A write fetches its line. */
-static void test_scattered(void **state)
+TEST_WITH(test_scattered, make_ir, free_ir)
 {
-    (void)state;
     kas_effort e = count_apart(64, 80, false);
     assert_true(fabs(e.scattered - 64 * 64 * 0.3) <= 1e-9 && e.alone == 0);
     e = count_apart(64, 1024, false);
@@ -381,9 +370,8 @@ static kas_ex a_window(int x, kas_ix s, kas_ix i, kas_ix t)
 }
 
 /* What a CPU's compiler makes of lanes, and what a GPU's does not. */
-static void test_cpu_lanes(void **state)
+TEST_WITH(test_cpu_lanes, make_ir, free_ir)
 {
-    (void)state;
     const double values = 32 * 16;
     assert_true(count_value(true, 16, 1, an_erf).functions == 28 * values);
     assert_true(count_value(false, 16, 1, an_erf).functions == 12 * values);
@@ -439,9 +427,8 @@ static kas_effort count_divisions(kas_nest *nest)
 
 /* A GPU's thread divides its lane's number once, for both operands, and what contains the row in
  * each row of each plain turn. */
-static void test_divisions(void **state)
+TEST_WITH(test_divisions, make_ir, free_ir)
 {
-    (void)state;
     kas_nest nest;
     const kas_effort e = count_divisions(&nest);
     assert_int_equal(nest.grid[0], 2);
@@ -449,13 +436,4 @@ static void test_divisions(void **state)
     assert_true(e.divisions == 2 * 24 * 2 * nest.block[1] + 3 * 32 * 24);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_merge),         TEST(test_lanes), TEST(test_inner),         TEST(test_bounds),
-        TEST(test_clamps),        TEST(test_masks), TEST(test_renamed_twice), TEST(test_split),
-        TEST(test_split_outputs), TEST(test_count), TEST(test_scattered),     TEST(test_cpu_lanes),
-        TEST(test_divisions),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

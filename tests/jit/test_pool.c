@@ -4,9 +4,8 @@
 enum { HW = KAS_AXIS_H | KAS_AXIS_W };
 
 /* Windows of the convolution and of their own, beyond small images, behind a map and in front. */
-static void test_pools(void **state)
+TEST(test_pools)
 {
-    (void)state;
     static const kas_op op[] = {KAS_OP_POOL_AVG, KAS_OP_POOL_MAX};
     for (int i = 0; i < 2; i++) {
         const char *name = i ? "pool_max" : "pool_avg";
@@ -32,9 +31,8 @@ static void test_pools(void **state)
 }
 
 /* Whole numbers: many windows have their maximum more than once. */
-static void test_ties(void **state)
+TEST(test_ties)
 {
-    (void)state;
     static const int windows[] = {3, 5, 7}; /* the larger ones in stages */
     whole_numbers = true;
     for (int i = 0; i < 3; i++) {
@@ -47,9 +45,8 @@ static void test_ties(void **state)
     whole_numbers = false;
 }
 
-static void test_shuffle(void **state)
+TEST(test_shuffle)
 {
-    (void)state;
     kas_kernel k = {0}, net = {0}, inner = {0};
     kas_build_shuffle(&k, kas_build_input(&k), 0, 1);
     agree("shuffle", &k);
@@ -66,12 +63,4 @@ static void test_shuffle(void **state)
     agree("shuffle within groups", &inner);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pools),
-        cmocka_unit_test(test_ties),
-        cmocka_unit_test(test_shuffle),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+RUN_TESTS(set_up, tear_down)

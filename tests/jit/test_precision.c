@@ -20,9 +20,8 @@ static void done(void)
 }
 
 /* Taps of windows, sums over channels, everything in between in 16 bits. */
-static void test_windows(void **state)
+TEST(test_windows)
 {
-    (void)state;
     for (int i = 0; i < 2; i++) {
         both(i);
         kas_kernel depthwise = {0}, involution = {0};
@@ -44,9 +43,8 @@ static void test_windows(void **state)
 }
 
 /* What softmax and norm divide by, and the winners of a maximum, need more than 16 bits. */
-static void test_statistics(void **state)
+TEST(test_statistics)
 {
-    (void)state;
     for (int i = 0; i < 2; i++) {
         both(i);
         kas_kernel softmax = {0}, norm = {0}, fold = {0};
@@ -67,9 +65,8 @@ static void test_statistics(void **state)
 }
 
 /* Library convolutions and products read and write the same numbers. */
-static void test_libraries(void **state)
+TEST(test_libraries)
 {
-    (void)state;
     for (int i = 0; i < 2; i++) {
         both(i);
         kas_kernel conv = {0}, product = {0};
@@ -87,9 +84,8 @@ static void test_libraries(void **state)
 
 /* Sums of a library's product over 840 pixels are beyond 65504, the largest float16, until 1 / sqrt(840)
  * scales them. */
-static void test_product_of_large_numbers(void **state)
+TEST(test_product_of_large_numbers)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_elementwise(&k, KAS_OP_ABS, kas_build_input(&k));
     for (int i = 0; i < 4; i++)
@@ -112,9 +108,8 @@ static kas_program *build(const kas_kernel *k, kas_dtype dtype, uint32_t c)
     return program;
 }
 
-static void test_buffers(void **state)
+TEST(test_buffers)
 {
-    (void)state;
     kas_kernel k = {0};
     const int map = kas_build_fc(&k, kas_build_input(&k), false, "C");
     kas_build_broadcast(&k, KAS_OP_MUL, kas_build_fold(&k, KAS_OP_FOLD_MAX, map, 1), map);
@@ -153,9 +148,8 @@ static void test_buffers(void **state)
 }
 
 /* On GPUs eight numbers go in one access: the same bytes by half as many as in float32. */
-static void test_accesses(void **state)
+TEST(test_accesses)
 {
-    (void)state;
     const kas_nvrtc *nvrtc;
     if (kas_nvrtc_load(&nvrtc) != KAS_OK) {
         printf("SKIPPED: %s\n", kas_error());
@@ -192,12 +186,4 @@ static void test_accesses(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_windows),   cmocka_unit_test(test_statistics),
-        cmocka_unit_test(test_libraries), cmocka_unit_test(test_product_of_large_numbers),
-        cmocka_unit_test(test_buffers),   cmocka_unit_test(test_accesses),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+RUN_TESTS(set_up, tear_down)

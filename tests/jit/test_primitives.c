@@ -3,9 +3,8 @@
 #include "host/space/file/kernel_json.h"
 
 /* Factors of one channel dim, of several, in front of a map and behind one; tiled over all q. */
-static void test_scale(void **state)
+TEST(test_scale)
 {
-    (void)state;
     kas_kernel plain = {0}, behind = {0}, part = {0};
     kas_build_along(&plain, KAS_OP_SCALE, kas_build_input(&plain), 0, 1);
     agree_large("scale", &plain);
@@ -20,9 +19,8 @@ static void test_scale(void **state)
     agree("scale of part of the dims", &part);
 }
 
-static void test_norm(void **state)
+TEST(test_norm)
 {
-    (void)state;
     for (int from = 0; from < 3; from++)
         for (int to = from + 1; to <= 3; to += 2) {
             kas_kernel k = {0};
@@ -42,9 +40,8 @@ enum { HW = KAS_AXIS_H | KAS_AXIS_W };
 
 /* A convolution is one library convolution in each of three passes, as the unfold and the map that
  * it stands for are. */
-static void test_conv(void **state)
+TEST(test_conv)
 {
-    (void)state;
     for (int axes = KAS_AXIS_H; axes <= HW; axes++) {
         kas_kernel k = {0};
         kas_build_conv(&k, kas_build_input(&k), axes, axes == HW ? 5 : 0, 0, false, "C");
@@ -71,9 +68,8 @@ static void test_conv(void **state)
     agree("conv without W", &folded);
 }
 
-static void test_conv_depthwise(void **state)
+TEST(test_conv_depthwise)
 {
-    (void)state;
     kas_kernel plain = {0}, dilated = {0}, dims = {0}, behind = {0};
     kas_build_conv_depthwise(&plain, kas_build_input(&plain), HW, 0, 0);
     agree_large("depthwise conv", &plain);
@@ -91,9 +87,8 @@ static void test_conv_depthwise(void **state)
 }
 
 /* Dims in front of the mixed ones, behind them, on both sides; few and many values. */
-static void test_mix(void **state)
+TEST(test_mix)
 {
-    (void)state;
     for (int from = 0; from < 3; from++)
         for (int to = from + 1; to <= 3; to++) {
             static const char *const out[3][3] = {
@@ -127,9 +122,8 @@ static void attention(kas_kernel *k, bool softmax, const char *hidden)
     kas_build_bmm(k, kas_build_fc(k, x, false, "C"), score, KAS_TRANSPOSE_RHS, false);
 }
 
-static void test_bmm(void **state)
+TEST(test_bmm)
 {
-    (void)state;
     kas_kernel space = {0}, soft = {0}, channels = {0}, heads = {0}, shared = {0}, row = {0};
     attention(&space, false, "C");
     agree("attention over positions without softmax", &space);
@@ -161,9 +155,8 @@ static void test_bmm(void **state)
 }
 
 /* Compiles for GPUs: each kernel for one of two, at one small shape. */
-static void test_nvrtc(void **state)
+TEST(test_nvrtc)
 {
-    (void)state;
     static const char *const arch[] = {"sm_80", "sm_90"};
     static const char *const file[] = {"scale_norm", "conv", "mix", "attention"};
     const kas_agree_options options = {.batch = 64};
@@ -190,13 +183,4 @@ static void test_nvrtc(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scale), cmocka_unit_test(test_norm),
-        cmocka_unit_test(test_conv),  cmocka_unit_test(test_conv_depthwise),
-        cmocka_unit_test(test_mix),   cmocka_unit_test(test_bmm),
-        cmocka_unit_test(test_nvrtc),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+RUN_TESTS(set_up, tear_down)

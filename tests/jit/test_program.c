@@ -5,27 +5,24 @@
 
 enum { HW = KAS_AXIS_H | KAS_AXIS_W };
 
-static void test_convolution(void **state)
+TEST(test_convolution)
 {
-    (void)state;
     kas_kernel k = {0};
     kas_build_fc(&k, kas_build_unfold(&k, kas_build_input(&k), HW), false, "C");
     /* unfold and map are one library convolution: forward, data, weights */
     assert_int_equal(agree("convolution", &k), 3);
 }
 
-static void test_pointwise_map(void **state)
+TEST(test_pointwise_map)
 {
-    (void)state;
     kas_kernel k = {0};
     const int hidden = kas_build_fc(&k, kas_build_input(&k), false, "x0");
     kas_build_fc(&k, kas_build_elementwise(&k, KAS_OP_RELU, hidden), false, "C");
     assert_int_equal(agree("two maps", &k), 6);
 }
 
-static void test_depthwise(void **state)
+TEST(test_depthwise)
 {
-    (void)state;
     kas_kernel k = {0};
     const int groups = kas_build_group_all(&k, kas_build_input(&k), 0);
     kas_build_fc(&k, kas_build_unfold(&k, groups, HW), true, "C");
@@ -33,9 +30,8 @@ static void test_depthwise(void **state)
     agree_large("depthwise", &k);
 }
 
-static void test_grouped(void **state)
+TEST(test_grouped)
 {
-    (void)state;
     kas_kernel k = {0};
     const int groups = kas_build_group(&k, kas_build_input(&k), 0, 0);
     kas_build_fc(&k, kas_build_unfold(&k, groups, HW), true, "C");
@@ -44,9 +40,8 @@ static void test_grouped(void **state)
 
 /* Unfold of one axis, and of both one after the other in either order: what a convolution cannot
  * hold is unfolded in memory. */
-static void test_unfolds(void **state)
+TEST(test_unfolds)
 {
-    (void)state;
     kas_kernel h = {0}, hw = {0}, wh = {0}, twice = {0};
     kas_build_fc(&h, kas_build_unfold(&h, kas_build_input(&h), KAS_AXIS_H), false, "C");
     assert_int_equal(agree("unfold H", &h), 3);
@@ -62,9 +57,8 @@ static void test_unfolds(void **state)
 }
 
 /* Taps apart, or more of them than the replaced convolution has, also beyond the image. */
-static void test_windows(void **state)
+TEST(test_windows)
 {
-    (void)state;
     kas_kernel apart = {0}, wide = {0}, read = {0}, mixed = {0};
     int u = kas_build_unfold_window(&apart, kas_build_input(&apart), HW, 3, 2);
     kas_build_fc(&apart, u, false, "C");
@@ -89,9 +83,8 @@ static void test_windows(void **state)
 }
 
 /* An unfold that is read element by element as well as by a map. */
-static void test_unfold_shared(void **state)
+TEST(test_unfold_shared)
 {
-    (void)state;
     kas_kernel k = {0};
     const int u = kas_build_unfold(&k, kas_build_input(&k), HW);
     const int map = kas_build_fc(&k, u, false, "C");
@@ -101,9 +94,8 @@ static void test_unfold_shared(void **state)
     agree("shared unfold", &k);
 }
 
-static void test_rearrangement(void **state)
+TEST(test_rearrangement)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_shift(&k, kas_build_input(&k), KAS_AXIS_H, 1);
     x = kas_build_shift(&k, x, KAS_AXIS_W, -1);
@@ -119,9 +111,8 @@ static void test_rearrangement(void **state)
     agree("group of a group", &pack);
 }
 
-static void test_unary(void **state)
+TEST(test_unary)
 {
-    (void)state;
     static const kas_op op[] = {KAS_OP_RELU, KAS_OP_GELU,  KAS_OP_SIGMOID, KAS_OP_TANH,
                                 KAS_OP_ABS,  KAS_OP_EXP,   KAS_OP_NEG,     KAS_OP_SIN,
                                 KAS_OP_SQRT, KAS_OP_SQUARE};
@@ -137,9 +128,8 @@ static void test_unary(void **state)
     agree("a chain of functions", &chain);
 }
 
-static void test_folds(void **state)
+TEST(test_folds)
 {
-    (void)state;
     static const kas_op op[] = {KAS_OP_FOLD_AVG, KAS_OP_FOLD_MAX};
     for (int i = 0; i < 2; i++)
         for (int dim = 0; dim < 3; dim++) {
@@ -153,9 +143,8 @@ static void test_folds(void **state)
 
 /* Equal values everywhere: the first index wins a maximum, a tie of min and max is halved, and 0 is
  * on the side of a kink that docs/primitives.md says. */
-static void test_ties(void **state)
+TEST(test_ties)
 {
-    (void)state;
     kas_kernel k = {0}, kink = {0}, fold = {0}, large = {0};
     const int x = kas_build_input(&k);
     int y = kas_build_elementwise(&k, KAS_OP_ABS, x);
@@ -179,9 +168,8 @@ static void test_ties(void **state)
 }
 
 /* Squeeze and excitation: all of H and W folded, two maps, broadcast back. */
-static void test_squeeze(void **state)
+TEST(test_squeeze)
 {
-    (void)state;
     kas_kernel k = {0};
     const int x = kas_build_input(&k);
     int s = kas_build_fold(&k, KAS_OP_FOLD_AVG, kas_build_fold(&k, KAS_OP_FOLD_AVG, x, 1), 1);
@@ -191,9 +179,8 @@ static void test_squeeze(void **state)
     agree_large("squeeze and excitation", &k);
 }
 
-static void test_softmax(void **state)
+TEST(test_softmax)
 {
-    (void)state;
     for (int from = 0; from < 3; from++)
         for (int to = from + 1; to <= 3; to += 2) {
             kas_kernel k = {0};
@@ -206,9 +193,8 @@ static void test_softmax(void **state)
 
 /* Over whole images, maximum and sum come in three stages; and what three passes read (tanh) is
  * computed once and kept. */
-static void test_softmax_stages(void **state)
+TEST(test_softmax_stages)
 {
-    (void)state;
     kas_kernel k = {0};
     kas_build_softmax(&k, kas_build_elementwise(&k, KAS_OP_TANH, kas_build_input(&k)), 1, 3);
     const kas_target target = make_target(settings[LARGE]);
@@ -226,9 +212,8 @@ static void test_softmax_stages(void **state)
 }
 
 /* Involution (paper, section 8): kernels made from the input, tiled over channels. */
-static void test_involution(void **state)
+TEST(test_involution)
 {
-    (void)state;
     kas_kernel k = {0};
     const int x = kas_build_input(&k);
     const int windows = kas_build_unfold(&k, kas_build_group(&k, x, 0, 0), HW);
@@ -241,9 +226,8 @@ static void test_involution(void **state)
     agree_large("involution", &k);
 }
 
-static void test_broadcasts(void **state)
+TEST(test_broadcasts)
 {
-    (void)state;
     for (int op = KAS_OP_ADD; op <= KAS_OP_MAX; op++) {
         kas_kernel k = {0};
         const int x = kas_build_input(&k);
@@ -263,9 +247,8 @@ static void test_broadcasts(void **state)
 }
 
 /* A tile that ends within a dimension of what it is tiled over. */
-static void test_unaligned_tile(void **state)
+TEST(test_unaligned_tile)
 {
-    (void)state;
     kas_kernel k = {0};
     const int x = kas_build_input(&k);
     const int u = kas_build_unfold(&k, x, HW); /* [C, K_H, K_W, H, W] */
@@ -277,9 +260,8 @@ static void test_unaligned_tile(void **state)
 }
 
 /* Maps of tensors that have lost H, W or all channels, and maps with very small groups. */
-static void test_odd_maps(void **state)
+TEST(test_odd_maps)
 {
-    (void)state;
     kas_kernel k = {0};
     const int x = kas_build_input(&k);
     int a = kas_build_fold(&k, KAS_OP_FOLD_AVG, x, 0); /* [H, W] */
@@ -294,9 +276,8 @@ static void test_odd_maps(void **state)
 }
 
 /* Kernels access 16 bytes at a time on a GPU: a buffer elsewhere is refused on every device. */
-static void test_alignment(void **state)
+TEST(test_alignment)
 {
-    (void)state;
     kas_kernel k = {0};
     kas_build_elementwise(&k, KAS_OP_TANH, kas_build_input(&k));
     const kas_target target = make_target(settings[0]);
@@ -334,9 +315,8 @@ static void test_alignment(void **state)
 
 /* The rule for a device changes how a map is computed, never what.  Both ways of every map, also of
  * those that the rules give to one of them, and all ways in which windows reach a library. */
-static void test_ways(void **state)
+TEST(test_ways)
 {
-    (void)state;
     static const kas_linear_policy ways[] = {KAS_LINEAR_CPU,     KAS_LINEAR_DIRECT,
                                              KAS_LINEAR_LIBRARY, KAS_LINEAR_UNFOLDED,
                                              KAS_LINEAR_SHIFTED, KAS_LINEAR_MERGED};
@@ -372,20 +352,4 @@ static void test_ways(void **state)
     assert_int_equal(kas_linear_policy_of("sm_90"), KAS_LINEAR_GPU);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_convolution),    cmocka_unit_test(test_pointwise_map),
-    cmocka_unit_test(test_depthwise),      cmocka_unit_test(test_grouped),
-    cmocka_unit_test(test_unfolds),        cmocka_unit_test(test_windows),
-    cmocka_unit_test(test_unfold_shared),  cmocka_unit_test(test_rearrangement),
-    cmocka_unit_test(test_unary),          cmocka_unit_test(test_folds),
-    cmocka_unit_test(test_squeeze),        cmocka_unit_test(test_softmax),
-    cmocka_unit_test(test_softmax_stages), cmocka_unit_test(test_involution),
-    cmocka_unit_test(test_broadcasts),     cmocka_unit_test(test_unaligned_tile),
-    cmocka_unit_test(test_odd_maps),       cmocka_unit_test(test_ties),
-    cmocka_unit_test(test_alignment),      cmocka_unit_test(test_ways),
-};
-
-int main(void)
-{
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+RUN_TESTS(set_up, tear_down)

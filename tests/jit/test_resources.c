@@ -69,9 +69,8 @@ static const kas_resources *find(const kas_resources *list, int count, const cha
     return NULL;
 }
 
-static void what_kernels_need_is_read(void **state)
+TEST(what_kernels_need_is_read)
 {
-    (void)state;
     static const char *const archs[] = {"sm_80", "sm_90"};
     for (int i = 0; i < 2; i++) {
         kas_buf image = compile(archs[i], text);
@@ -151,9 +150,8 @@ static void what_kernels_need_is_read(void **state)
     "}\n"
 
 /* Kernels that spill come out lean, the others as they are. */
-static void spills_are_mended(void **state)
+TEST(spills_are_mended)
 {
-    (void)state;
     static const char windows[] = WINDOW_HEAD WINDOW("first") WINDOW("second");
     static const char *const archs[] = {"sm_80", "sm_90"};
     for (int i = 0; i < 2; i++) {
@@ -182,9 +180,8 @@ static void assert_lean(const char *lean, const char *name, bool wanted)
 
 /* What keeps its local memory either way keeps its unrolled loop, beside kernels that are helped.
  */
-static void kernels_are_judged_apart(void **state)
+TEST(kernels_are_judged_apart)
 {
-    (void)state;
     kas_buf alone = compile("sm_90", WINDOW_HEAD ARRAY),
             beside = compile("sm_90", WINDOW_HEAD ARRAY WINDOW("first"));
     kas_resources *one, *two;
@@ -202,9 +199,8 @@ static void kernels_are_judged_apart(void **state)
 }
 
 /* Of all kernels of a text those that use local memory, and nothing else changes. */
-static void lean_kernels_are_marked(void **state)
+TEST(lean_kernels_are_marked)
 {
-    (void)state;
     kas_buf image = compile("sm_90", text), out = {0};
     kas_respill respill;
     assert_int_equal(kas_respill_find(image.data, image.size, &respill), KAS_OK);
@@ -228,9 +224,8 @@ static void lean_kernels_are_marked(void **state)
 }
 
 /* Whatever is cut off or changed, the answer is a list or a message. */
-static void damaged_images_are_refused(void **state)
+TEST(damaged_images_are_refused)
 {
-    (void)state;
     kas_buf image = compile("sm_90", text);
     kas_resources *list;
     int count, refused = 0;
@@ -254,11 +249,4 @@ static void damaged_images_are_refused(void **state)
     kas_buf_free(&image);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_kernels_need_is_read), cmocka_unit_test(spills_are_mended),
-        cmocka_unit_test(kernels_are_judged_apart), cmocka_unit_test(lean_kernels_are_marked),
-        cmocka_unit_test(damaged_images_are_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

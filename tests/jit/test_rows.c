@@ -118,18 +118,16 @@ static void check_passes(kas_kernel *kernel, int reductions, int kept)
     }
 }
 
-static void test_softmax(void **state)
+TEST(test_softmax)
 {
-    (void)state;
     kas_kernel k = {0};
     kas_build_softmax(&k, kas_build_input(&k), 0, 1);
     check_passes(&k, 3, 0); /* maximum and sum; one sum backward */
     agree_rows("softmax over channels", &k, SHAPES);
 }
 
-static void test_norm(void **state)
+TEST(test_norm)
 {
-    (void)state;
     kas_kernel k = {0};
     kas_build_along(&k, KAS_OP_NORM, kas_build_input(&k), 0, 1);
     check_passes(&k, 4, 2); /* mean and variance; two means backward */
@@ -137,9 +135,8 @@ static void test_norm(void **state)
 }
 
 /* What stands before and behind is computed where the row is; a norm of a softmax has two rows. */
-static void test_fused(void **state)
+TEST(test_fused)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_elementwise(&k, KAS_OP_TANH, kas_build_input(&k));
     x = kas_build_broadcast(&k, KAS_OP_MUL, kas_build_softmax(&k, x, 0, 1), x);
@@ -149,9 +146,8 @@ static void test_fused(void **state)
 
 /* Rows of the trailing channels of a pixel, and others that are no rows: the leading ones, all of a
  * column of pixels. */
-static void test_dims(void **state)
+TEST(test_dims)
 {
-    (void)state;
     static const struct {
         int dim, dim_end, rows;
     } want[] = {{0, 1, 0}, {1, 2, 3}, {0, 2, 3}, {2, 3, 0}, {1, 3, 0}};
@@ -167,9 +163,8 @@ static void test_dims(void **state)
 }
 
 /* A window of them has a row at each of its taps, which is none of the kernel's. */
-static void test_windows(void **state)
+TEST(test_windows)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_softmax(&k, kas_build_input(&k), 0, 1);
     kas_build_pool(&k, KAS_OP_POOL_AVG, x, KAS_AXIS_H | KAS_AXIS_W, 3);
@@ -205,9 +200,8 @@ static const kas_operation *row_kernel(const kas_program *p, bool backward)
 
 /* Operands that hold a sum are inlined where it is short; what reads them at each of its steps has
  * it once. */
-static void test_inner_sums(void **state)
+TEST(test_inner_sums)
 {
-    (void)state;
     kas_kernel k = {0}; /* dy is a sum over taps */
     int x = kas_build_softmax(&k, kas_build_input(&k), 0, 1);
     x = kas_build_unfold_window(&k, x, KAS_AXIS_W, 3, 1);
@@ -242,9 +236,8 @@ static kas_kernel along_kernel(kas_op op, bool grouped, int dim, int dim_end)
 }
 
 /* A row over two dims, which few pixels have, is one kernel a pass as one over their product is. */
-static void test_row_of_dims(void **state)
+TEST(test_row_of_dims)
 {
-    (void)state;
     kas_kernel k = along_kernel(KAS_OP_NORM, true, 0, 2);
     kas_build_fc(&k, 2, false, "C");
     kas_program *p = program_of(&k, 1024);
@@ -286,9 +279,8 @@ static int column_kernels(const kas_program *p, bool backward, double *floor)
 
 /* Over H, W, both or leading channels lanes walk columns: one kernel a pass, which reads each
  * operand once, and of a norm writes the deviations that the other pass reads. */
-static void test_columns(void **state)
+TEST(test_columns)
 {
-    (void)state;
     for (int i = 0; i < COLUMNS; i++) {
         const struct column *c = &columns[i];
         kas_kernel k = along_kernel(c->op, c->grouped, c->dim, c->dim_end);
@@ -312,9 +304,8 @@ static void test_columns(void **state)
 
 /* What a column keeps is held by registers: 16 bytes a turn, or one number a turn, or nothing, and
  * then few columns have kernels of their own, in stages. */
-static void test_long_columns(void **state)
+TEST(test_long_columns)
 {
-    (void)state;
     static const struct {
         uint32_t h, w, c;
         int kernels, width, kept;
@@ -342,9 +333,8 @@ static void test_long_columns(void **state)
 
 /* On a CPU the exponentials of a softmax that no column takes in are computed once: by one launch, whose
  * result two others read. */
-static void test_kept_exponentials(void **state)
+TEST(test_kept_exponentials)
 {
-    (void)state;
     kas_kernel k = along_kernel(KAS_OP_SOFTMAX, false, 1, 2);
     const kas_target target[2] = {pixels(20, 40, 3), pixels(4096, 65, 2)};
     linear_policy = KAS_LINEAR_CPU;
@@ -360,9 +350,8 @@ static void test_kept_exponentials(void **state)
 }
 
 /* In numbers of 16 bits, and with an operand that holds a sum. */
-static void test_fused_columns(void **state)
+TEST(test_fused_columns)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_pool(&k, KAS_OP_POOL_AVG, kas_build_input(&k), KAS_AXIS_W, 3);
     x = kas_build_along(&k, KAS_OP_SOFTMAX, x, 1, 2);
@@ -377,9 +366,8 @@ static void test_fused_columns(void **state)
 
 /* The gradient of scores is written transposed where a library product wants it so: it would read
  * across its rows, and keeps a kernel for what it reduces. */
-static void test_across(void **state)
+TEST(test_across)
 {
-    (void)state;
     kas_kernel k = {0};
     const int x = kas_build_input(&k);
     const int scores = kas_build_bmm(&k, x, x, KAS_TRANSPOSE_LHS, true);
@@ -394,9 +382,8 @@ static void test_across(void **state)
 }
 
 /* What two kernels of a pass read stays a tensor of its own: here mean and deviation. */
-static void test_two_readers(void **state)
+TEST(test_two_readers)
 {
-    (void)state;
     kas_kernel k = {0};
     const int x = kas_build_along(&k, KAS_OP_NORM, kas_build_input(&k), 0, 1);
     const int a = kas_build_fc(&k, kas_build_elementwise(&k, KAS_OP_TANH, x), false, "C");
@@ -409,22 +396,4 @@ static void test_two_readers(void **state)
     kas_program_free(p);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_softmax),
-        cmocka_unit_test(test_norm),
-        cmocka_unit_test(test_row_of_dims),
-        cmocka_unit_test(test_fused),
-        cmocka_unit_test(test_dims),
-        cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_across),
-        cmocka_unit_test(test_two_readers),
-        cmocka_unit_test(test_inner_sums),
-        cmocka_unit_test(test_columns),
-        cmocka_unit_test(test_long_columns),
-        cmocka_unit_test(test_fused_columns),
-        cmocka_unit_test(test_kept_exponentials),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+RUN_TESTS(set_up, tear_down)

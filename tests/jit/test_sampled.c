@@ -109,9 +109,8 @@ static double larger(double a, double b)
     return b > a ? b : a;
 }
 
-static void test_agreement(void **state)
+TEST(test_agreement)
 {
-    (void)state;
     fixture f;
     const int kernels = wanted_kernels();
     const bool all = kernels > FEW;
@@ -165,9 +164,8 @@ static void test_agreement(void **state)
     close_fixture(&f);
 }
 
-static void test_nvrtc(void **state)
+TEST(test_nvrtc)
 {
-    (void)state;
     static const char *const arch[] = {"sm_80", "sm_90"};
     fixture f;
     const int kernels = wanted_kernels();
@@ -203,9 +201,4 @@ static void test_nvrtc(void **state)
     close_fixture(&f);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_agreement),
-                                       cmocka_unit_test(test_nvrtc)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

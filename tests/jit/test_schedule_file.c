@@ -28,9 +28,8 @@ static void refuses(const char *text, const char *message)
         fail_msg("found \"%s\", expected \"%s\"", kas_error(), message);
 }
 
-static void test_head(void **state)
+TEST(test_head)
 {
-    (void)state;
     kas_buf out = {0};
     takes(head);
     takes("# a comment\n\nbatch 65536 # images\nlayer l\ndevice cpu\nkernel f0\nlane c0\n");
@@ -57,9 +56,8 @@ static void test_head(void **state)
     refuses("colour red\n", "layer, device, batch, phase, precision, map or kernel");
 }
 
-static void test_phase_and_precision(void **state)
+TEST(test_phase_and_precision)
 {
-    (void)state;
     char text[256];
     kas_buf out = {0};
     takes(head);
@@ -79,9 +77,8 @@ static void test_phase_and_precision(void **state)
     refuses(text, "s:4: found \"fp64\"; fp32, tf32, bf16 or fp16 is expected");
 }
 
-static void test_lines(void **state)
+TEST(test_lines)
 {
-    (void)state;
     char text[2048];
     const int size = snprintf(text, sizeof text, "%skernel f0\n#", head);
     memset(text + size, 'x', 510);
@@ -95,9 +92,8 @@ static void test_lines(void **state)
     refuses(text, "a layer's name of at most 127 characters");
 }
 
-static void test_nul(void **state)
+TEST(test_nul)
 {
-    (void)state;
     char path[4200], text[64];
     const int size = snprintf(text, sizeof text, "%skernel f0\n", head);
     snprintf(path, sizeof path, "%s/s.txt", folder);
@@ -111,10 +107,4 @@ static void test_nul(void **state)
     kas_schedule_file_free(&file);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_head),
-                                       cmocka_unit_test(test_phase_and_precision),
-                                       cmocka_unit_test(test_lines), cmocka_unit_test(test_nul)};
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+RUN_TESTS(make_folder, remove_folder)

@@ -126,9 +126,8 @@ static void compare_schedules(const kas_sample *s, int k, int *ill)
         compare_bits(kas_replacement_kernel(&s->replacement, t), target, binding, options);
 }
 
-static void test_sampled_kernels(void **state)
+TEST(test_sampled_kernels)
 {
-    (void)state;
     const int kernels = number_of("KAS_TEST_KERNELS", FEW);
     int ill = 0, count;
     kas_net *net;
@@ -162,8 +161,4 @@ static void test_sampled_kernels(void **state)
     kas_net_free(net);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sampled_kernels)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+RUN_TESTS(set_up, tear_down)

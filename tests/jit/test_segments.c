@@ -6,9 +6,8 @@
 enum { HW = KAS_AXIS_H | KAS_AXIS_W };
 
 /* Each half of the channels goes its own way; they come back the other way round. */
-static void test_shares(void **state)
+TEST(test_shares)
 {
-    (void)state;
     kas_kernel halves = {0}, quarters = {0};
     int x = kas_build_input(&halves), s = kas_build_split(&halves, "C", 2, 0);
     const int a = kas_build_fc(&halves, kas_build_slice(&halves, x, 0, s, 0), false, "C/2");
@@ -31,9 +30,8 @@ static void test_shares(void **state)
 }
 
 /* What the first 3 channels leave has no size that is a monomial. */
-static void test_first_and_rest(void **state)
+TEST(test_first_and_rest)
 {
-    (void)state;
     kas_kernel k = {0}, maps = {0};
     int x = kas_build_input(&k), s = kas_build_split(&k, "C", 0, 3);
     int a = kas_build_slice(&k, x, 0, s, 0);
@@ -51,9 +49,8 @@ static void test_first_and_rest(void **state)
 }
 
 /* Channel dims in front of others, and a dim of taps. */
-static void test_inner_dims(void **state)
+TEST(test_inner_dims)
 {
-    (void)state;
     kas_kernel k = {0}, taps = {0};
     int x = kas_build_group(&k, kas_build_input(&k), 0, 0);
     int s = kas_build_split(&k, "C/G0", 2, 0);
@@ -80,9 +77,8 @@ static void agree_tall(const char *name, kas_kernel *kernel)
 }
 
 /* A band of the image is an image of its own: what looks at neighbours ends at its edge. */
-static void test_bands(void **state)
+TEST(test_bands)
 {
-    (void)state;
     kas_kernel k = {0}, twice = {0};
     int x = kas_build_input(&k), s = kas_build_split(&k, "H", 0, 2);
     int top = kas_build_unfold(&k, kas_build_slice(&k, x, 1, s, 0), HW);
@@ -119,9 +115,8 @@ static void count(const kas_kernel *k, uint32_t channels, int *forwards, int *ba
 
 /* Libraries read the slices where they lie, and write the parts of Y and of X's gradient there, so
  * there is no other launch. Where a part begins at an address that they do not take, there is. */
-static void test_in_place(void **state)
+TEST(test_in_place)
 {
-    (void)state;
     static const uint32_t channels[] = {64, 72, 12};
     static const struct {
         kas_dtype dtype;
@@ -180,9 +175,8 @@ static void agree_alone(const char *name, kas_kernel *kernel)
 
 /* Parts that are not written in place: what another node or the backward pass reads too, what is there
  * twice, and maps whose pixels are not those of Y. */
-static void test_not_in_place(void **state)
+TEST(test_not_in_place)
 {
-    (void)state;
     kas_kernel chain = {0}, twice = {0}, kept = {0}, slices = {0};
     int x = kas_build_input(&chain), s = kas_build_split(&chain, "C", 2, 0);
     int a = kas_build_fc(&chain, x, false, "C/2");
@@ -218,12 +212,4 @@ static void test_not_in_place(void **state)
     linear_policy = KAS_LINEAR_GPU;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shares),     cmocka_unit_test(test_first_and_rest),
-        cmocka_unit_test(test_inner_dims), cmocka_unit_test(test_bands),
-        cmocka_unit_test(test_in_place),   cmocka_unit_test(test_not_in_place),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+RUN_TESTS(set_up, tear_down)

@@ -61,9 +61,8 @@ static void assert_dependences(const kas_nest *nest, const char *wanted)
 /* ---- the paper ------------------------------------------------------------------------------- */
 
 /* Section 4: interchange, strip-mining and tiling of Algorithm 1, and where its loops may run. */
-static void test_algorithm_1(void **state)
+TEST_WITH(test_algorithm_1, set_up, free_ir)
 {
-    (void)state;
     kas_nest open, nest;
     algorithm_1(&open);
     assert_dependences(&open, "S2 -> S2 (=, =, =, <)");
@@ -94,9 +93,8 @@ static void test_algorithm_1(void **state)
 
 /* Section 5.1: grouping tiles both channel loops; each slice of the output then refers to its own
  * slice of the input, without a division, and is what the whole sum is with the other weights 0. */
-static void test_algorithm_2(void **state)
+TEST_WITH(test_algorithm_2, set_up, free_ir)
 {
-    (void)state;
     static double all[VALUES], own[VALUES];
     kas_nest open, whole, nest;
     algorithm_2(false, &open);
@@ -120,9 +118,8 @@ static void test_algorithm_2(void **state)
 /* Section 5.1: a bottleneck leaves out all but the first Co/B turns of the outer loop, which is
  * legal for no program: the outputs behind them are not written. What is left has the loops, the
  * dependences and the values of Algorithm 1. */
-static void test_bottleneck(void **state)
+TEST_WITH(test_bottleneck, set_up, free_ir)
 {
-    (void)state;
     static double all[VALUES], own[VALUES];
     kas_nest open, nest;
     algorithm_1(&open);
@@ -136,9 +133,8 @@ static void test_bottleneck(void **state)
 }
 
 /* Depthwise: there are no channel loops left but g; windows may be staged and slide. */
-static void test_algorithm_3(void **state)
+TEST_WITH(test_algorithm_3, set_up, free_ir)
 {
-    (void)state;
     kas_nest open, nest;
     algorithm_3(&open);
     assert_dependences(&open, "S2 -> S2 (=, =, =, =, <); S2 -> S2 (=, =, =, <, *)");
@@ -152,9 +148,8 @@ static void test_algorithm_3(void **state)
 
 /* ---- refusals -------------------------------------------------------------------------------- */
 
-static void test_refused(void **state)
+TEST_WITH(test_refused, set_up, free_ir)
 {
-    (void)state;
     static const char *const of_algorithm_1[][2] = {
         {"lane r0\n", "s:5: lane r0: illegal: dependence S2 -> S2"},
         {"block r0 x\n", "dependence S2 -> S2"},
@@ -216,9 +211,8 @@ static void test_refused(void **state)
 }
 
 /* A short sum inside the lanes, each of which walks elements of its own: its tile holds all turns. */
-static void test_refused_around_a_tile(void **state)
+TEST_WITH(test_refused_around_a_tile, set_up, free_ir)
 {
-    (void)state;
     kas_nest open;
     const int64_t lanes = 8, elements = 64;
     const int x = tensor(KAS_TENSOR_EXTERN, 1, &elements), y = tensor(KAS_TENSOR_DEF, 1, &lanes);
@@ -243,9 +237,8 @@ static void test_refused_around_a_tile(void **state)
 
 /* Dependences that no convolution has: places of maxima, rows, columns, and elements written twice.
  * */
-static void test_refused_dependences(void **state)
+TEST_WITH(test_refused_dependences, set_up, free_ir)
 {
-    (void)state;
     kas_nest open;
     const int64_t size = 8;
     const int x = tensor(KAS_TENSOR_EXTERN, 1, &size), y = tensor(KAS_TENSOR_DEF, 1, &size);
@@ -281,9 +274,8 @@ static void test_refused_dependences(void **state)
 
 /* Transposed operands are staged in tiles, along a loop or a reduction; windows lie inside the
  * image for most pixels; 16 bytes are written at once. */
-static void test_tiles(void **state)
+TEST_WITH(test_tiles, set_up, free_ir)
 {
-    (void)state;
     kas_nest open, nest;
     const int64_t size[2] = {32, 32};
     const int x = tensor(KAS_TENSOR_EXTERN, 2, size), y = tensor(KAS_TENSOR_DEF, 2, size),
@@ -371,9 +363,8 @@ static void assert_round_trip(const kas_nest *open, const kas_nest *nest)
     kas_buf_free(&second);
 }
 
-static void test_random(void **state)
+TEST_WITH(test_random, set_up, free_ir)
 {
-    (void)state;
     enum { KERNELS = 500 };
     int steps[KAS_STEP_KINDS] = {0}, exact = 0, boxed = 0;
     for (int k = 0; k < KERNELS; k++) {
@@ -406,18 +397,4 @@ static void test_random(void **state)
     assert_true(exact >= KERNELS / 3 && boxed >= KERNELS / 50);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_algorithm_1, set_up, free_ir),
-        cmocka_unit_test_setup_teardown(test_algorithm_2, set_up, free_ir),
-        cmocka_unit_test_setup_teardown(test_bottleneck, set_up, free_ir),
-        cmocka_unit_test_setup_teardown(test_algorithm_3, set_up, free_ir),
-        cmocka_unit_test_setup_teardown(test_refused, set_up, free_ir),
-        cmocka_unit_test_setup_teardown(test_refused_around_a_tile, set_up, free_ir),
-        cmocka_unit_test_setup_teardown(test_refused_dependences, set_up, free_ir),
-        cmocka_unit_test_setup_teardown(test_tiles, set_up, free_ir),
-        cmocka_unit_test_setup_teardown(test_random, set_up, free_ir),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -60,9 +60,8 @@ static void assert_all_found(kas_program *const *program, int count)
 }
 
 /* Three targets: the second differs in what the kernel does not use, the third in its channels. */
-static void test_share(void **state)
+TEST(test_share)
 {
-    (void)state;
     kas_program *program[] = {build(16, 3, "k0"), build(16, 1, "k1"), build(32, 3, "k2")};
     const int kernels = kernels_in(program[0]->source), other = kernels_in(program[2]->source);
     assert_true(kernels > 2);
@@ -88,8 +87,4 @@ static void test_share(void **state)
         kas_program_free(program[p]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_share)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -5,9 +5,8 @@
 #include "jit/schedule/nest.h"
 
 /* A reduction whose turns are rows of the block: of Algorithm 1 the threads y have parts of a sum. */
-static void test_parts(void **state)
+TEST_WITH(test_parts, set_up, free_ir)
 {
-    (void)state;
     kas_nest open, nest;
     ir.cpu = false;
     algorithm_1(&open);
@@ -33,9 +32,8 @@ static double predicted(const kas_nest *open, const char *steps)
 
 /* Few results of a long sum: threads that share a sum wait for fewer loads, one behind the other;
  * and where they are staged, for those of the first turn only. */
-static void test_predicted(void **state)
+TEST_WITH(test_predicted, set_up, free_ir)
 {
-    (void)state;
     kas_nest open;
     const int64_t size = 16;
     const int x = tensor(KAS_TENSOR_EXTERN, 2, (const int64_t[]){256, 16}),
@@ -56,9 +54,8 @@ static void test_predicted(void **state)
 
 /* A GPU's block copies what its lanes read apart to shared memory: in front of its rows, or in each
  * turn of a reduction around the lanes, where all threads must have as many rows. */
-static void test_boxes(void **state)
+TEST_WITH(test_boxes, set_up, free_ir)
 {
-    (void)state;
     kas_nest open, nest;
     const int64_t size[2] = {24, 32};
     const int x = tensor(KAS_TENSOR_EXTERN, 2, (const int64_t[]){32, 24}),
@@ -121,9 +118,8 @@ static void test_boxes(void **state)
 }
 
 /* What forbids `rfactor` and `prefetch` beside dependences: memory, and on which loops boxes are. */
-static void test_refused(void **state)
+TEST_WITH(test_refused, set_up, free_ir)
 {
-    (void)state;
     enum { PARTS = 27, LANES = 91, SUMS = 5 }; /* 49140 bytes of 49152, but for their alignment */
     static const char staged[] =
         "split r0 64\nlane d0\naround r0/64\nstage r0%64 64\nprefetch r0%64\n";
@@ -152,13 +148,4 @@ static void test_refused(void **state)
                    "no reduction stands right around it");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_parts, set_up, free_ir),
-        cmocka_unit_test_setup_teardown(test_predicted, set_up, free_ir),
-        cmocka_unit_test_setup_teardown(test_boxes, set_up, free_ir),
-        cmocka_unit_test_setup_teardown(test_refused, set_up, free_ir),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

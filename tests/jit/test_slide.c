@@ -52,9 +52,8 @@ static const struct {
                {"wide", wide, true},  {"skinny", skinny, false},   {"twice", twice, false}};
 enum { KERNELS = sizeof kernels / sizeof *kernels };
 
-static void results_are_right(void **state)
+TEST(results_are_right)
 {
-    (void)state;
     for (int i = 0; i < KERNELS; i++)
         for (int dtype = KAS_F32; dtype <= KAS_BF16; dtype++) {
             kas_kernel k = {0};
@@ -100,9 +99,8 @@ static bool slides(void (*build)(kas_kernel *kernel), kas_linear_policy policy)
 }
 
 /* Each of them slides on a GPU, and on a CPU unless its library computes it. */
-static void sums_of_neighbours(void **state)
+TEST(sums_of_neighbours)
 {
-    (void)state;
     for (int i = 0; i < KERNELS; i++) {
         if (!slides(kernels[i].build, KAS_LINEAR_GPU))
             fail_msg("%s does not slide on a GPU", kernels[i].name);
@@ -112,9 +110,8 @@ static void sums_of_neighbours(void **state)
 }
 
 /* A pool of 25 taps alone would load 25 values for each that it writes. */
-static void loads_are_shared(void **state)
+TEST(loads_are_shared)
 {
-    (void)state;
     const double values = (double)BATCH * shape.c * shape.h * shape.w;
     kas_program *p = program_of(pool, KAS_LINEAR_GPU);
     assert_int_equal(p->forwards, 1);
@@ -142,19 +139,12 @@ static int count_unrolled(const char *text, int turns, int taps)
 
 /* What neighbours share is loaded once only where all taps along which they slide are unrolled; the
  * other loop of taps turns. */
-static void taps_are_unrolled(void **state)
+TEST(taps_are_unrolled)
 {
-    (void)state;
     kas_program *p = program_of(wide, KAS_LINEAR_GPU);
     assert_int_equal(count_unrolled(p->source, 7, 7), 1);
     assert_int_equal(count_unrolled(p->source, 1, 7), 1);
     kas_program_free(p);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(results_are_right), cmocka_unit_test(sums_of_neighbours),
-        cmocka_unit_test(loads_are_shared), cmocka_unit_test(taps_are_unrolled)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+RUN_TESTS(set_up, tear_down)

@@ -66,9 +66,8 @@ static const struct {
                {"maximum", peak, true}};
 enum { KERNELS = sizeof kernels / sizeof *kernels };
 
-static void results_are_right(void **state)
+TEST(results_are_right)
 {
-    (void)state;
     for (int i = 0; i < KERNELS; i++) {
         kas_kernel k = {0};
         kas_target target[SIDES];
@@ -128,9 +127,8 @@ static waits waits_of(void (*build)(kas_kernel *kernel), setting shape, kas_line
 
 /* The totals of the CPU device's two stages, as they were on a GPU too: what was read from machine
  * code, turn by turn. */
-static void turns_are_counted(void **state)
+TEST(turns_are_counted)
 {
-    (void)state;
     const setting first = {64, 1, 1, 56, 56, 3};
     /* four turns are under way at once */
     assert_true(waits_of(scale, first, KAS_LINEAR_CPU).rounds == 64 * 56 / 4);
@@ -139,9 +137,8 @@ static void turns_are_counted(void **state)
 
 /* At the first layers of ResNet-18, where sums over 200,704 pixels waited for 3,584 reads one
  * behind the other; and at its last ones. */
-static void no_thread_waits_long(void **state)
+TEST(no_thread_waits_long)
 {
-    (void)state;
     static const setting layers[] = {{64, 1, 1, 56, 56, 3}, {512, 1, 1, 7, 7, 3}};
     for (int i = 0; i < KERNELS; i++)
         for (int s = 0; s < 2; s++) {
@@ -157,10 +154,4 @@ static void no_thread_waits_long(void **state)
         }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(results_are_right),
-                                       cmocka_unit_test(turns_are_counted),
-                                       cmocka_unit_test(no_thread_waits_long)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+RUN_TESTS(set_up, tear_down)

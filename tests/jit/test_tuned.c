@@ -74,9 +74,8 @@ static int tuned_launches(int batch, char **source)
     return tuned;
 }
 
-static void test_records(void **state)
+TEST(test_records)
 {
-    (void)state;
     char *steps = NULL, *source;
     kas_program *plain = build(2, &(kas_program_options){.list_schedules = true});
     kas_program *varied = build_varied(plain, &steps);
@@ -116,9 +115,8 @@ static void test_records(void **state)
 }
 
 /* Outside training the forward pass holds its weights, and takes other times. */
-static void test_names_of_maps(void **state)
+TEST(test_names_of_maps)
 {
-    (void)state;
     const kas_conv_desc d = {.n = 2, .h = 4, .w = 4, .c_in = 8, .c_out = 8, .groups = 1};
     for (int pass = 0; pass < 3; pass++) {
         char training[65], inference[65];
@@ -128,9 +126,4 @@ static void test_names_of_maps(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_records),
-                                       cmocka_unit_test(test_names_of_maps)};
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+RUN_TESTS(make_folder, remove_folder)

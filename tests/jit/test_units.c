@@ -67,9 +67,8 @@ static int check_cut(const kas_programs *r, const char *arch, kas_buf *all)
     return shared;
 }
 
-static void sampled_kernels(void **state)
+TEST(sampled_kernels)
 {
-    (void)state;
     kas_net *net;
     kas_target *target;
     int targets, shared = 0;
@@ -122,9 +121,8 @@ static void write_texts(char text[TEXTS][120])
                  40 + i);
 }
 
-static void texts_at_once(void **state)
+TEST_WITH(texts_at_once, make_folder, remove_folder)
 {
-    (void)state;
     char text[TEXTS][120], path[TEXTS][4096];
     const char *list[TEXTS];
     kas_compiler *compiler;
@@ -144,9 +142,8 @@ static void texts_at_once(void **state)
     kas_compiler_close(compiler);
 }
 
-static void the_first_failure_counts(void **state)
+TEST_WITH(the_first_failure_counts, make_folder, remove_folder)
 {
-    (void)state;
     char text[TEXTS][120], path[TEXTS][4096];
     const char *list[TEXTS];
     kas_compiler *compiler;
@@ -211,9 +208,8 @@ static int compile(kas_compiler *compiler, kas_program *program, char first[4096
     return kernels;
 }
 
-static void known_kernels_are_not_compiled(void **state)
+TEST_WITH(known_kernels_are_not_compiled, make_folder, remove_folder)
 {
-    (void)state;
     kas_compiler *compiler;
     kas_compile_stats stats;
     char image[4096], other[4096];
@@ -240,13 +236,4 @@ static void known_kernels_are_not_compiled(void **state)
     kas_program_free(product);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sampled_kernels),
-        cmocka_unit_test_setup_teardown(texts_at_once, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(the_first_failure_counts, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(known_kernels_are_not_compiled, make_folder, remove_folder),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -58,9 +58,8 @@ static void check(int64_t window, int64_t apart, int64_t channels, const char *w
     kas_buf_free(&found);
 }
 
-static void test_windows(void **state)
+TEST(test_windows)
 {
-    (void)state;
     check(3, 1, 64, "KAS_UNROLL KAS_UNROLL ");
     check(4, 1, 64, "KAS_UNROLL_TURNS(2) KAS_UNROLL ");
     check(5, 1, 64, "KAS_UNROLL_TURNS(1) KAS_UNROLL ");
@@ -69,15 +68,10 @@ static void test_windows(void **state)
 }
 
 /* Long ones: in the lanes of no CPU, and only a few turns of the innermost loop on a GPU. */
-static void test_long(void **state)
+TEST(test_long)
 {
-    (void)state;
     check(7, 1, 64, "KAS_UNROLL_FEW(4) ");
     check(7, 1, 63, "");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_windows), cmocka_unit_test(test_long)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

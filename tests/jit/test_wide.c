@@ -32,9 +32,8 @@ static void check_group(kas_rng *rng, kas_ix x, int lane, int64_t *var)
     }
 }
 
-static void test_random_indices(void **state)
+TEST_WITH(test_random_indices, make_ir, free_ir)
 {
-    (void)state;
     kas_rng rng = kas_rng_make(2, KAS_PURPOSE_TEST, 0);
     int seen[3] = {0}, aligned = 0;
     for (int trial = 0; trial < TRIALS; trial++) {
@@ -76,9 +75,8 @@ static void assert_kind(kas_ix x, int lane, kas_group_kind kind, bool aligned)
 }
 
 /* What must be found, not only what must not be claimed. */
-static void test_known_indices(void **state)
+TEST_WITH(test_known_indices, make_ir, free_ir)
 {
-    (void)state;
     const int lane = kas_ir_var(&ir, 96), row = kas_ir_var(&ir, 10);
     const kas_ix v = kas_ix_var(&ir, lane), r = kas_ix_var(&ir, row);
     assert_kind(kas_ix_add(&ir, v, kas_ix_scale(&ir, r, 20)), lane, KAS_GROUP_RUN, true);
@@ -121,9 +119,8 @@ static void emit(int64_t channels, int by, kas_buf *text, int *width, kas_access
     *width = nest.width;
 }
 
-static void test_text(void **state)
+TEST_WITH(test_text, make_ir, free_ir)
 {
-    (void)state;
     static const struct {
         int64_t channels;
         int by, width;
@@ -151,12 +148,4 @@ static void test_text(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_random_indices),
-        TEST(test_known_indices),
-        TEST(test_text),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

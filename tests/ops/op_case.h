@@ -287,16 +287,21 @@ static inline void run_plan(void)
 }
 
 /* Runs the tests of a file for one dtype after the other. */
-#define RUN_FOR_EACH_DTYPE(tests, open, close)                                                     \
-    ({                                                                                             \
-        int failed_ = 0;                                                                           \
-        for (int dtype_ = 0; dtype_ < KAS_DTYPES; dtype_++) {                                      \
-            the_dtype = (kas_dtype)dtype_;                                                         \
-            printf("%s\n", kas_dtype_names[the_dtype]);                                            \
-            failed_ += cmocka_run_group_tests(tests, open, close);                                 \
-        }                                                                                          \
-        failed_;                                                                                   \
-    })
+static inline int run_for_each_dtype(CMFixtureFunction open, CMFixtureFunction close)
+{
+    int failed = 0;
+    for (int dtype = 0; dtype < KAS_DTYPES; dtype++) {
+        the_dtype = (kas_dtype)dtype;
+        printf("%s\n", kas_dtype_names[the_dtype]);
+        failed += run_all_tests(open, close);
+    }
+    return failed;
+}
+#define RUN_FOR_EACH_DTYPE(open, close)                                                            \
+    int main(void)                                                                                 \
+    {                                                                                              \
+        return run_for_each_dtype(open, close);                                                    \
+    }
 
 static inline kas_tensor make_tensor(const double *from, int n, int c, int h, int w)
 {

@@ -59,9 +59,8 @@ static void run_kind(int k, int c)
     free(vx), free(vy), free(vdy), free(vdx);
 }
 
-static void test_activations(void **state)
+TEST(test_activations)
 {
-    (void)state;
     EACH_CHANNELS(c)
     EACH_ORDER(order)
     for (int k = 0; k < KINDS; k++)
@@ -98,9 +97,8 @@ static void run_special(int k, int c)
     free(vx), free(vy), free(vdy), free(vdx), free(zero);
 }
 
-static void test_special(void **state)
+TEST(test_special)
 {
-    (void)state;
     EACH_CHANNELS(c)
     EACH_ORDER(order)
     for (int k = 0; k < KINDS; k++)
@@ -108,9 +106,8 @@ static void test_special(void **state)
 }
 
 /* The same values are dropped as in the reference, at this step and at no other. */
-static void test_dropout(void **state)
+TEST(test_dropout)
 {
-    (void)state;
     const kas_step_state now = {.step = 7};
     kas_step_state *device;
     OK(kas_mem_alloc(the_device, sizeof now, (void **)&device));
@@ -139,7 +136,7 @@ static void test_dropout(void **state)
 }
 
 /* One operand off a multiple of 16 bytes. */
-static void test_crooked(void **state)
+TEST(test_crooked)
 {
     EACH_CROOKED(4)
     {
@@ -148,9 +145,8 @@ static void test_crooked(void **state)
     }
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     kas_tensor a = make_tensor(NULL, 2, 3, 4, 4), b = a;
     kas_dropout all = {.probability = 1};
     b.h = 3;
@@ -166,12 +162,4 @@ static void test_refusals(void **state)
     FREE(a.data);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_activations), cmocka_unit_test(test_special),
-        cmocka_unit_test(test_dropout),     cmocka_unit_test(test_crooked),
-        cmocka_unit_test(test_refusals),
-    };
-    return RUN_FOR_EACH_DTYPE(tests, open_the_ops, close_the_ops);
-}
+RUN_FOR_EACH_DTYPE(open_the_ops, close_the_ops)

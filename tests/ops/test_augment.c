@@ -173,9 +173,8 @@ static void run_case(attempt t)
     free_source(&s);
 }
 
-static void test_augment(void **state)
+TEST(test_augment)
 {
-    (void)state;
     EACH_ORDER(order)
     {
         for (int c = 1; c <= 4; c++) {
@@ -189,9 +188,8 @@ static void test_augment(void **state)
     print_worst("augmentation");
 }
 
-static void test_erasing(void **state)
+TEST(test_erasing)
 {
-    (void)state;
     EACH_ORDER(order)
     {
         for (uint32_t epoch = 0; epoch < 12; epoch++) {
@@ -210,9 +208,8 @@ static void test_erasing(void **state)
     print_worst("erasing");
 }
 
-static void test_mixing(void **state)
+TEST(test_mixing)
 {
-    (void)state;
     static const kas_step_row rows[] = {
         {.blend = 1, .share = 1},
         {.blend = 0.3f, .share = 0.3f},
@@ -238,9 +235,8 @@ static void test_mixing(void **state)
 }
 
 /* Rectangles are as often, as large and as long as they should be. */
-static void test_erasing_spread(void **state)
+TEST(test_erasing_spread)
 {
-    (void)state;
     source s = {.h = 32, .w = 32};
     s.augment.seed = 77;
     s.augment.erase = 0.25;
@@ -258,9 +254,8 @@ static void test_erasing_spread(void **state)
     assert_true(fabs(area / erased - 0.175) < 0.01);
 }
 
-static void test_bad_options(void **state)
+TEST(test_bad_options)
 {
-    (void)state;
     source s = make_source(4, 4, 1, 0, 0);
     kas_tensor images = {NULL, 1, 4, 4, 1, 4, KAS_F32};
     s.augment.erase = 1.5;
@@ -272,9 +267,8 @@ static void test_bad_options(void **state)
 }
 
 /* Crops reach every offset and about half of the images are mirrored. */
-static void test_spread(void **state)
+TEST(test_spread)
 {
-    (void)state;
     const kas_rng rng = kas_rng_make(77, KAS_PURPOSE_AUGMENT, 0);
     int offset[9] = {0}, mirrored = 0;
     for (uint32_t p = 0; p < 9000; p++) {
@@ -288,12 +282,4 @@ static void test_spread(void **state)
     assert_in_range(mirrored, 4300, 4700);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_augment),        cmocka_unit_test(test_erasing),
-        cmocka_unit_test(test_mixing),         cmocka_unit_test(test_spread),
-        cmocka_unit_test(test_erasing_spread), cmocka_unit_test(test_bad_options),
-    };
-    return RUN_FOR_EACH_DTYPE(tests, open_the_ops, close_the_ops);
-}
+RUN_FOR_EACH_DTYPE(open_the_ops, close_the_ops)

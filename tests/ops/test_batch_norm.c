@@ -168,9 +168,8 @@ static void run_in_place(const norm_case *c, int place)
     free_values(&v);
 }
 
-static void test_training(void **state)
+TEST(test_training)
 {
-    (void)state;
     EACH_CHANNELS(c)
     EACH_ORDER(order)
     {
@@ -181,9 +180,8 @@ static void test_training(void **state)
     print_worst("batch norm");
 }
 
-static void test_in_place(void **state)
+TEST(test_in_place)
 {
-    (void)state;
     EACH_ORDER(order)
     {
         for (int fused = 0; fused < 16; fused++)
@@ -195,9 +193,8 @@ static void test_in_place(void **state)
     print_worst("batch norm in place");
 }
 
-static void test_activations(void **state)
+TEST(test_activations)
 {
-    (void)state;
     static const kas_layer_op ops[] = {KAS_LAYER_RELU6, KAS_LAYER_SIGMOID, KAS_LAYER_HARD_SIGMOID,
                                        KAS_LAYER_SILU,  KAS_LAYER_GELU,    KAS_LAYER_HARD_SWISH};
     EACH_CHANNELS(c)
@@ -210,9 +207,8 @@ static void test_activations(void **state)
 }
 
 /* Only none and ReLU go with a residual. */
-static void test_refusal(void **state)
+TEST(test_refusal)
 {
-    (void)state;
     const norm_case one = {2, 3, 3, 8, KAS_LAYER_SILU, true, 0, false, false};
     norm_values v;
     reference(&one, &v);
@@ -240,9 +236,8 @@ static void test_refusal(void **state)
 }
 
 /* Several chunks with a short last one, and a single image. */
-static void test_sizes(void **state)
+TEST(test_sizes)
 {
-    (void)state;
     run_case(&(norm_case){3, 31, 29, 20, KAS_LAYER_RELU, true, 0, false, false});
     run_case(&(norm_case){1, 1, 2, 16, KAS_LAYER_INPUT, false, 0, false, false});
     run_case(&(norm_case){300, 16, 16, 3, KAS_LAYER_RELU, false, 0, false,
@@ -251,16 +246,14 @@ static void test_sizes(void **state)
 }
 
 /* A mean 300 times the spread: E[x^2] - E[x]^2 in float would have no digit left. */
-static void test_large_mean(void **state)
+TEST(test_large_mean)
 {
-    (void)state;
     run_case(&(norm_case){8, 16, 16, 12, KAS_LAYER_INPUT, false, 300, false, false});
     print_worst("batch norm, large mean");
 }
 
-static void test_inference(void **state)
+TEST(test_inference)
 {
-    (void)state;
     EACH_CHANNELS(c)
     EACH_ORDER(order)
     {
@@ -286,7 +279,7 @@ static void test_inference(void **state)
 }
 
 /* One operand off a multiple of 16 bytes: with all that can be fused, and without the residual. */
-static void test_crooked(void **state)
+TEST(test_crooked)
 {
     EACH_CROOKED(17)
     {
@@ -297,13 +290,4 @@ static void test_crooked(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_in_place),    cmocka_unit_test(test_training),
-        cmocka_unit_test(test_activations), cmocka_unit_test(test_refusal),
-        cmocka_unit_test(test_sizes),       cmocka_unit_test(test_large_mean),
-        cmocka_unit_test(test_inference),   cmocka_unit_test(test_crooked),
-    };
-    return RUN_FOR_EACH_DTYPE(tests, open_the_ops, close_the_ops);
-}
+RUN_FOR_EACH_DTYPE(open_the_ops, close_the_ops)

@@ -185,16 +185,14 @@ static void run_all(const conv_case *list, size_t count, bool tf32, bool finite_
     print_worst(what);
 }
 
-static void test_library(void **state)
+TEST(test_library)
 {
-    (void)state;
     run_all(cases, sizeof cases / sizeof *cases, false, false, "library");
 }
 
 /* Float32 with products that may be rounded to TF32, of which the CPU makes no use. */
-static void test_tf32(void **state)
+TEST(test_tf32)
 {
-    (void)state;
     if (the_dtype != KAS_F32 || orders() == 3)
         skip();
     the_error = 2.0 / 1024; /* two factors, each with the error of a last digit that is cut off */
@@ -203,9 +201,8 @@ static void test_tf32(void **state)
 }
 
 /* The first layer: what pads the images may be channels to a library. */
-static void test_finite_padding(void **state)
+TEST(test_finite_padding)
 {
-    (void)state;
     static const conv_case stems[] = {
         {2, 9, 7, 3, 16, 1, 3, 3, 1, 1, 0, 0},  /* */
         {2, 9, 7, 1, 12, 1, 5, 5, 2, 2, 8, 0},  /* one channel, wide pitch */
@@ -217,9 +214,8 @@ static void test_finite_padding(void **state)
     run_all(stems, sizeof stems / sizeof *stems, false, true, "finite padding");
 }
 
-static void test_loops(void **state)
+TEST(test_loops)
 {
-    (void)state;
     if (orders() != 3)
         skip();
     OK(kas_device_cpu_use_library(the_device, false));
@@ -238,9 +234,8 @@ static void test_loops(void **state)
 }
 
 /* So many channels and pixels that AVX2's windows run in oneDNN's own layout. */
-static void test_large(void **state)
+TEST(test_large)
 {
-    (void)state;
     if (orders() != 3 || the_dtype != KAS_F32)
         skip();
     static const conv_case large[] = {{1, 46, 46, 256, 256, 16, 3, 3, 1, SAME, 0, 0}};
@@ -248,9 +243,8 @@ static void test_large(void **state)
 }
 
 /* Our loops with one operand off a multiple of 16 bytes, dense and depthwise. */
-static void test_crooked(void **state)
+TEST(test_crooked)
 {
-    (void)state;
     if (orders() != 3)
         skip();
     OK(kas_device_cpu_use_library(the_device, false));
@@ -270,9 +264,8 @@ static void test_crooked(void **state)
 }
 
 /* The same bits from run to run, whatever else the threads do. */
-static void test_deterministic(void **state)
+TEST(test_deterministic)
 {
-    (void)state;
     const kas_conv_desc desc = desc_of(&(conv_case){8, 16, 16, 16, 32, 1, 3, 3, 1, 1, 0, 0});
     const size_t xs = 8 * 16 * 16 * 16, ys = 2 * xs, ws = 32 * 16 * 9;
     double *vx = random_values(xs, 1), *vy = random_values(ys, 2);
@@ -345,9 +338,8 @@ static void run_bias_backward(kas_conv *conv, const kas_conv_desc *d, const tens
     FREE(dbias, dy);
 }
 
-static void test_bias(void **state)
+TEST(test_bias)
 {
-    (void)state;
     static const conv_case biased[] = {
         {5, 1, 1, 64, 10, 1, 1, 1, 1, 0, 0, 0},  /* linear */
         {3, 4, 5, 70, 130, 1, 1, 1, 1, 0, 8, 0}, /* 1x1, wide pitch */
@@ -372,9 +364,8 @@ static void test_bias(void **state)
     print_worst("biases");
 }
 
-static void test_bad_descriptor(void **state)
+TEST(test_bad_descriptor)
 {
-    (void)state;
     kas_conv *conv;
     kas_conv_desc desc = desc_of(&cases[0]);
     desc.x_pitch = 2;
@@ -396,14 +387,4 @@ static void test_bad_descriptor(void **state)
     assert_int_equal(kas_conv_create(the_device, &desc, &conv), KAS_BAD_INPUT);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_library),        cmocka_unit_test(test_tf32),
-        cmocka_unit_test(test_finite_padding), cmocka_unit_test(test_loops),
-        cmocka_unit_test(test_large),          cmocka_unit_test(test_crooked),
-        cmocka_unit_test(test_deterministic),  cmocka_unit_test(test_bias),
-        cmocka_unit_test(test_bad_descriptor),
-    };
-    return RUN_FOR_EACH_DTYPE(tests, open_the_device, close_the_device);
-}
+RUN_FOR_EACH_DTYPE(open_the_device, close_the_device)

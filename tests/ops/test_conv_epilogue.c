@@ -169,9 +169,8 @@ static bool run_behind(const kas_conv_desc *d, const tensors *t, kas_conv *conv,
 
 /* NaN in the bias of one channel and in one pixel comes through every activation, and nothing else
  * becomes NaN. */
-static void test_special(void **state)
+TEST(test_special)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const kas_conv_desc d = desc_of(&cases[i]);
         tensors t = make_reference(&d);
@@ -188,9 +187,8 @@ static void test_special(void **state)
     }
 }
 
-static void test_epilogues(void **state)
+TEST(test_epilogues)
 {
-    (void)state;
     const int shapes = sizeof cases / sizeof *cases;
     int taken = 0, all = 0, without = 0;
     for (int i = 0; i < shapes; i++) {
@@ -220,9 +218,8 @@ static void test_epilogues(void **state)
 }
 
 /* The convolution alone, of weights that are held. */
-static void test_held(void **state)
+TEST(test_held)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const kas_conv_desc d = desc_of(&cases[i]);
         const int ci = d.c_in / d.groups;
@@ -251,9 +248,8 @@ static void test_held(void **state)
     print_worst("held");
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     const kas_conv_desc desc = desc_of(&cases[1]);
     kas_conv *conv;
     OK(kas_conv_create(the_device, &desc, &conv));
@@ -262,9 +258,8 @@ static void test_refused(void **state)
     kas_conv_free(conv);
 }
 
-static void test_our_loops_take_none(void **state)
+TEST(test_our_loops_take_none)
 {
-    (void)state;
     const kas_conv_desc desc = desc_of(&cases[1]);
     kas_conv *conv;
     if (orders() != 3) {
@@ -284,14 +279,7 @@ static void test_our_loops_take_none(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_epilogues),
-        cmocka_unit_test(test_special),
-        cmocka_unit_test(test_held),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_our_loops_take_none),
-    };
-    const int failed = RUN_FOR_EACH_DTYPE(tests, open_the_device, close_the_device);
+    const int failed = run_for_each_dtype(open_the_device, close_the_device);
     if (failed || setenv("DNNL_MAX_CPU_ISA", "AVX2", 0) != 0 || argc > 1)
         return failed;
     printf("again with the convolutions of CPUs without AVX-512\n");

@@ -3,9 +3,8 @@
 
 #include "host/reference/net/layers.h"
 
-static void test_add(void **state)
+TEST(test_add)
 {
-    (void)state;
     EACH_CHANNELS(c)
     EACH_ORDER(order)
     {
@@ -58,9 +57,8 @@ static void run_multiply(int c, int other_h, int other_w)
     free(vx), free(vother), free(vdy), free(vy), free(vdx), free(vdother);
 }
 
-static void test_multiply(void **state)
+TEST(test_multiply)
 {
-    (void)state;
     EACH_CHANNELS(c)
     EACH_ORDER(order)
     {
@@ -71,9 +69,8 @@ static void test_multiply(void **state)
 }
 
 /* Two tensors side by side in one of more channels, whose pixels are wider, and back. */
-static void test_copy(void **state)
+TEST(test_copy)
 {
-    (void)state;
     EACH_CHANNELS(c)
     EACH_ORDER(order)
     {
@@ -104,9 +101,8 @@ static void test_copy(void **state)
 }
 
 /* To float32 and back, other pitches on both sides; the way there is exact. */
-static void test_cast(void **state)
+TEST(test_cast)
 {
-    (void)state;
     EACH_CHANNELS(c)
     EACH_ORDER(order)
     {
@@ -133,9 +129,8 @@ static void test_cast(void **state)
 }
 
 /* The reference's order is PyTorch's: flattening is the identity there. */
-static void test_flatten(void **state)
+TEST(test_flatten)
 {
-    (void)state;
     EACH_CHANNELS(c)
     EACH_ORDER(order)
     {
@@ -181,9 +176,8 @@ static void run_bias(size_t n, size_t c)
     free(vy), free(vb), free(db);
 }
 
-static void test_bias(void **state)
+TEST(test_bias)
 {
-    (void)state;
     EACH_CHANNELS(c)
     EACH_ORDER(order)
     {
@@ -194,7 +188,7 @@ static void test_bias(void **state)
 }
 
 /* One operand off a multiple of 16 bytes. */
-static void test_crooked(void **state)
+TEST(test_crooked)
 {
     EACH_CROOKED(6)
     {
@@ -206,9 +200,8 @@ static void test_crooked(void **state)
     }
 }
 
-static void test_advance(void **state)
+TEST(test_advance)
 {
-    (void)state;
     kas_step_state host = {.step = 5, .cursor = 256, .epoch = 3}, *device;
     OK(kas_mem_alloc(the_device, sizeof host, (void **)&device));
     OK(kas_mem_upload(the_device, device, &host, sizeof host));
@@ -222,9 +215,8 @@ static void test_advance(void **state)
     FREE(device);
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     kas_tensor a = make_tensor(NULL, 2, 3, 4, 4), b = a, none = a;
     b.h = 3;
     none.data = NULL;
@@ -248,14 +240,4 @@ static void test_refusals(void **state)
     FREE(a.data);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_add),      cmocka_unit_test(test_multiply),
-        cmocka_unit_test(test_copy),     cmocka_unit_test(test_cast),
-        cmocka_unit_test(test_flatten),  cmocka_unit_test(test_bias),
-        cmocka_unit_test(test_crooked),  cmocka_unit_test(test_advance),
-        cmocka_unit_test(test_refusals),
-    };
-    return RUN_FOR_EACH_DTYPE(tests, open_the_ops, close_the_ops);
-}
+RUN_FOR_EACH_DTYPE(open_the_ops, close_the_ops)

@@ -88,9 +88,8 @@ static void run_case(int n, int c, int h, int w, bool norm, bool gradient)
     free(y), free(target), free(gamma), free(var), free(e), free(weight), free(d);
 }
 
-static void test_imitation(void **state)
+TEST(test_imitation)
 {
-    (void)state;
     EACH_ORDER(order)
     {
         for (int norm = 0; norm < 2; norm++) {
@@ -105,18 +104,16 @@ static void test_imitation(void **state)
 }
 
 /* One operand off a multiple of 16 bytes. */
-static void test_crooked(void **state)
+TEST(test_crooked)
 {
-    (void)state;
     EACH_CROOKED(5)
     EACH_ORDER(order)
     run_case(3, 16, 5, 4, true, true);
 }
 
 /* A kernel that gives the target up to a constant misses nothing. */
-static void test_constants_do_not_count(void **state)
+TEST(test_constants_do_not_count)
 {
-    (void)state;
     double *target = random_values(2 * 8 * 9, 1), *y = malloc(2 * 8 * 9 * sizeof *y);
     assert_non_null(y);
     for (int i = 0; i < 2 * 8 * 9; i++)
@@ -137,10 +134,4 @@ static void test_constants_do_not_count(void **state)
     free(y), free(target);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_imitation),
-                                       cmocka_unit_test(test_crooked),
-                                       cmocka_unit_test(test_constants_do_not_count)};
-    return cmocka_run_group_tests(tests, open_the_ops, close_the_ops);
-}
+RUN_TESTS(open_the_ops, close_the_ops)

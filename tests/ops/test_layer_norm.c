@@ -60,9 +60,8 @@ static void run_case(int n, int c, int h, int w)
     free_values(&v);
 }
 
-static void test_channels(void **state)
+TEST(test_channels)
 {
-    (void)state;
     EACH_CHANNELS(c)
     EACH_ORDER(order)
     run_case(3, (int)c, 5, 4);
@@ -70,30 +69,20 @@ static void test_channels(void **state)
 }
 
 /* One operand off a multiple of 16 bytes. */
-static void test_crooked(void **state)
+TEST(test_crooked)
 {
-    (void)state;
     EACH_CROOKED(11)
     EACH_ORDER(order)
     run_case(3, 16, 5, 4);
 }
 
 /* More channels than a block has lanes; several chunks of rows; one row. */
-static void test_sizes(void **state)
+TEST(test_sizes)
 {
-    (void)state;
     run_case(2, 600, 3, 1);
     run_case(5, 12, 9, 8);
     run_case(1, 257, 1, 1);
     print_worst("layer norm, sizes");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_channels),
-        cmocka_unit_test(test_crooked),
-        cmocka_unit_test(test_sizes),
-    };
-    return RUN_FOR_EACH_DTYPE(tests, open_the_ops, close_the_ops);
-}
+RUN_FOR_EACH_DTYPE(open_the_ops, close_the_ops)

@@ -62,9 +62,8 @@ static void run_case(int n, int classes, double smoothing, double scale)
     free(logits), free(want);
 }
 
-static void test_cross_entropy(void **state)
+TEST(test_cross_entropy)
 {
-    (void)state;
     EACH_ORDER(order)
     {
         run_case(7, 10, 0, 1);
@@ -79,18 +78,16 @@ static void test_cross_entropy(void **state)
 }
 
 /* One operand off a multiple of 16 bytes. */
-static void test_crooked(void **state)
+TEST(test_crooked)
 {
-    (void)state;
     EACH_CROOKED(2)
     EACH_ORDER(order)
     run_case(31, 100, 0.1, 1);
 }
 
 /* Padding of the last batch: label 0xFFFF, logits NaN. Nothing of it may reach the sums. */
-static void test_padding(void **state)
+TEST(test_padding)
 {
-    (void)state;
     double logits[4 * 5];
     for (int i = 0; i < 20; i++)
         logits[i] = i < 10 ? i % 3 : NAN;
@@ -158,9 +155,8 @@ static void run_mixed(int n, int classes, double smoothing, float share)
     free(logits), free(want), free(second);
 }
 
-static void test_mixed(void **state)
+TEST(test_mixed)
 {
-    (void)state;
     EACH_ORDER(order)
     {
         run_mixed(16, 10, 0.1, 0.7f);
@@ -172,9 +168,8 @@ static void test_mixed(void **state)
 }
 
 /* A loss that is not finite must show. */
-static void test_nan_shows(void **state)
+TEST(test_nan_shows)
 {
-    (void)state;
     double logits[6] = {1, 2, 3, 1, NAN, 3};
     kas_tensor z = make_tensor(logits, 2, 3, 1, 1), none = {0};
     uint16_t *labels = upload_labels((uint16_t[]){0, 1}, 2);
@@ -189,12 +184,4 @@ static void test_nan_shows(void **state)
     FREE(z.data, labels, metrics, scratch);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cross_entropy), cmocka_unit_test(test_crooked),
-        cmocka_unit_test(test_mixed),         cmocka_unit_test(test_padding),
-        cmocka_unit_test(test_nan_shows),
-    };
-    return cmocka_run_group_tests(tests, open_the_ops, close_the_ops);
-}
+RUN_TESTS(open_the_ops, close_the_ops)

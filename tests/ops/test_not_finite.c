@@ -109,9 +109,8 @@ static void run_step(const step_case *c)
 }
 
 /* Several blocks with a short last one; the first number and the last. */
-static void parameters_are_watched(void **state)
+TEST(parameters_are_watched)
 {
-    (void)state;
     const size_t count = 1024 * 2 + 192;
     EACH_ORDER(order)
     EACH_PLANTED(p)
@@ -123,9 +122,8 @@ static void parameters_are_watched(void **state)
 }
 
 /* Over float16 a factor of 0 stands for a gradient that was not finite: nothing is written. */
-static void skipped_steps_do_not_count(void **state)
+TEST(skipped_steps_do_not_count)
 {
-    (void)state;
     if (the_dtype != KAS_F16)
         return;
     EACH_ORDER(order)
@@ -135,9 +133,8 @@ static void skipped_steps_do_not_count(void **state)
 }
 
 /* The largest float is a number; twice as much is not. */
-static void an_overflow_is_seen(void **state)
+TEST(an_overflow_is_seen)
 {
-    (void)state;
     const kas_step_row row = {.lr = 1, .correction1 = 1, .correction2 = 1};
     const kas_recipe recipe = {.optimiser = KAS_SGD};
     const kas_step_state begin = {0};
@@ -207,9 +204,8 @@ static void run_norm(int channels, int at, int place, double value)
     free(x), free(y), free(gamma), free(mean), free(var), free(saved_mean), free(saved_rstd);
 }
 
-static void running_statistics_are_watched(void **state)
+TEST(running_statistics_are_watched)
 {
-    (void)state;
     static const int channels[] = {3, 130};
     EACH_OF_CHANNELS(c, channels)
     EACH_ORDER(order)
@@ -260,9 +256,8 @@ static void run_logits(const logits_case *c)
     free(logits);
 }
 
-static void logits_are_watched(void **state)
+TEST(logits_are_watched)
 {
-    (void)state;
     static const int classes[] = {5, 300};
     EACH_ORDER(order)
     EACH_PLANTED(p)
@@ -278,21 +273,12 @@ static void logits_are_watched(void **state)
 }
 
 /* Their sum, their difference and the loss overflow; they themselves are numbers. */
-static void large_logits_are_finite(void **state)
+TEST(large_logits_are_finite)
 {
-    (void)state;
     static const double large[] = {FLT_MAX, -FLT_MAX};
     EACH_ORDER(order)
     for (int i = 0; i < 2; i++)
         run_logits(&(logits_case){5, 1, 4, large[i], false, false});
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parameters_are_watched), cmocka_unit_test(skipped_steps_do_not_count),
-        cmocka_unit_test(an_overflow_is_seen),    cmocka_unit_test(running_statistics_are_watched),
-        cmocka_unit_test(logits_are_watched),     cmocka_unit_test(large_logits_are_finite),
-    };
-    return RUN_FOR_EACH_DTYPE(tests, open_the_ops, close_the_ops);
-}
+RUN_FOR_EACH_DTYPE(open_the_ops, close_the_ops)

@@ -33,9 +33,8 @@ static void check_pair(pair *p, const char *what, double tolerance)
 
 static const int sizes[][2] = {{8, 8}, {9, 7}, {1, 5}, {5, 6}};
 
-static void test_avg_pool(void **state)
+TEST(test_avg_pool)
 {
-    (void)state;
     EACH_CHANNELS(c)
     EACH_ORDER(order)
     for (int i = 0; i < 4; i++)
@@ -67,9 +66,8 @@ static const struct {
 static const int few_channels[] = {6, 16, 130};
 #define FEW_CHANNELS(c) EACH_OF_CHANNELS(c, few_channels)
 
-static void test_windows(void **state)
+TEST(test_windows)
 {
-    (void)state;
     FEW_CHANNELS(c)
     EACH_ORDER(order)
     EACH_WINDOW(v)
@@ -95,9 +93,8 @@ static void test_windows(void **state)
     print_worst("average pool, any window");
 }
 
-static void test_max_pool(void **state)
+TEST(test_max_pool)
 {
-    (void)state;
     FEW_CHANNELS(c)
     EACH_ORDER(order)
     EACH_WINDOW(v)
@@ -130,9 +127,8 @@ static void test_max_pool(void **state)
 }
 
 /* NaN wins over everything, the last one of a window, and infinities are numbers like others. */
-static void test_max_pool_special(void **state)
+TEST(test_max_pool_special)
 {
-    (void)state;
     FEW_CHANNELS(c)
     EACH_ORDER(order)
     EACH_WINDOW(v)
@@ -164,9 +160,8 @@ static void test_max_pool_special(void **state)
     }
 }
 
-static void test_adaptive_pool(void **state)
+TEST(test_adaptive_pool)
 {
-    (void)state;
     static const int to[][2] = {{1, 1}, {2, 3}, {7, 7}, {5, 4}};
     const kas_pool pool = {.adaptive = true};
     FEW_CHANNELS(c)
@@ -185,9 +180,8 @@ static void test_adaptive_pool(void **state)
     print_worst("adaptive pool");
 }
 
-static void test_global_pool(void **state)
+TEST(test_global_pool)
 {
-    (void)state;
     EACH_CHANNELS(c)
     EACH_ORDER(order)
     for (int i = 0; i < 4; i++) {
@@ -208,9 +202,8 @@ static void test_global_pool(void **state)
     print_worst("global pool");
 }
 
-static void test_shortcut_a(void **state)
+TEST(test_shortcut_a)
 {
-    (void)state;
     EACH_CHANNELS(c)
     EACH_ORDER(order)
     for (int i = 0; i < 4; i++)
@@ -229,7 +222,7 @@ static void test_shortcut_a(void **state)
 
 /* One operand off a multiple of 16 bytes; the max pool's comes sixth, and its input is made twice.
  */
-static void test_crooked(void **state)
+TEST(test_crooked)
 {
     EACH_CROOKED(6)
     {
@@ -240,13 +233,4 @@ static void test_crooked(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_avg_pool),      cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_max_pool),      cmocka_unit_test(test_max_pool_special),
-        cmocka_unit_test(test_adaptive_pool), cmocka_unit_test(test_global_pool),
-        cmocka_unit_test(test_shortcut_a),    cmocka_unit_test(test_crooked),
-    };
-    return RUN_FOR_EACH_DTYPE(tests, open_the_ops, close_the_ops);
-}
+RUN_FOR_EACH_DTYPE(open_the_ops, close_the_ops)

@@ -120,9 +120,8 @@ static void run_case(size_t count, kas_recipe recipe)
     free_numbers(&n);
 }
 
-static void optimisers_agree(void **state)
+TEST(optimisers_agree)
 {
-    (void)state;
     EACH_ORDER(order)
     {
         for (int optimiser = KAS_NESTEROV; optimiser <= KAS_ADAMW; optimiser++) {
@@ -137,9 +136,8 @@ static void optimisers_agree(void **state)
 }
 
 /* Several blocks of the first pass; a gradient that is short enough keeps its length. */
-static void clipping_measures_the_whole_gradient(void **state)
+TEST(clipping_measures_the_whole_gradient)
 {
-    (void)state;
     static const size_t counts[] = {64, 16384, 16384 * 300 + 64};
     EACH_ORDER(order)
     {
@@ -162,9 +160,8 @@ static void clipping_measures_the_whole_gradient(void **state)
 }
 
 /* The average begins as the parameters after the first step, whatever the memory held. */
-static void the_average_begins_with_the_first_step(void **state)
+TEST(the_average_begins_with_the_first_step)
 {
-    (void)state;
     kas_recipe recipe = make_recipe(KAS_SGD);
     const kas_run_plan plan = {&recipe, 10, 0, 8, 8};
     assert_true(kas_schedule_row(&plan, 0).renew == 1);
@@ -174,9 +171,8 @@ static void the_average_begins_with_the_first_step(void **state)
     assert_true(fabs(1 - (double)kas_schedule_row(&plan, 9999).renew - 0.9) <= 1e-7);
 }
 
-static void wrong_sizes_are_refused(void **state)
+TEST(wrong_sizes_are_refused)
 {
-    (void)state;
     kas_recipe recipe = make_recipe(KAS_SGD);
     const kas_update update = {.recipe = &recipe, .count = 65};
     const kas_average average = {.count = 65};
@@ -195,9 +191,8 @@ static void wrong_sizes_are_refused(void **state)
 }
 
 /* Grows after some good steps, halves and skips at infinity and NaN, limits the true length. */
-static void the_loss_scale_follows_the_gradient(void **state)
+TEST(the_loss_scale_follows_the_gradient)
 {
-    (void)state;
     const size_t count = 16384 + 64;
     double *grad = random_values(count, 5), length = 0;
     for (size_t i = 0; i < count; i++)
@@ -242,14 +237,4 @@ static void the_loss_scale_follows_the_gradient(void **state)
     free(grad);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(optimisers_agree),
-        cmocka_unit_test(clipping_measures_the_whole_gradient),
-        cmocka_unit_test(the_average_begins_with_the_first_step),
-        cmocka_unit_test(the_loss_scale_follows_the_gradient),
-        cmocka_unit_test(wrong_sizes_are_refused),
-    };
-    return RUN_FOR_EACH_DTYPE(tests, open_the_ops, close_the_ops);
-}
+RUN_FOR_EACH_DTYPE(open_the_ops, close_the_ops)

@@ -236,9 +236,8 @@ static ptx_counts run(const char *name, unsigned blocks, unsigned threads)
 
 /* ---- kernels that are right ------------------------------------------------------------------ */
 
-static void elementwise(void **state)
+TEST(elementwise)
 {
-    (void)state;
     need_nvrtc();
     set_memory();
     run("scale", 3, 96); /* the last block has threads without work */
@@ -247,9 +246,8 @@ static void elementwise(void **state)
     drop_memory();
 }
 
-static void reduction(void **state)
+TEST(reduction)
 {
-    (void)state;
     need_nvrtc();
     set_memory();
     run("sum", 2, 128);
@@ -258,9 +256,8 @@ static void reduction(void **state)
     drop_memory();
 }
 
-static void shuffles(void **state)
+TEST(shuffles)
 {
-    (void)state;
     need_nvrtc();
     set_memory();
     run("row_sum", 4, 64);
@@ -269,9 +266,8 @@ static void shuffles(void **state)
     drop_memory();
 }
 
-static void products(void **state)
+TEST(products)
 {
-    (void)state;
     need_nvrtc();
     set_memory();
     run("product", 1, 32);
@@ -294,9 +290,8 @@ static float diverging(int i)
     return v;
 }
 
-static void divergence(void **state)
+TEST(divergence)
 {
-    (void)state;
     need_nvrtc();
     set_memory();
     run("diverges", 2, 128);
@@ -306,9 +301,8 @@ static void divergence(void **state)
 }
 
 /* What looks like a race and is none: equal values, a barrier in between, neighbouring bytes. */
-static void no_races(void **state)
+TEST(no_races)
 {
-    (void)state;
     need_nvrtc();
     set_memory();
     run("flag", 2, 128);
@@ -333,9 +327,8 @@ static void no_races(void **state)
     drop_memory();
 }
 
-static void local_memory(void **state)
+TEST(local_memory)
 {
-    (void)state;
     need_nvrtc();
     set_memory();
     const ptx_counts c = run("local", 4, 64);
@@ -347,9 +340,8 @@ static void local_memory(void **state)
 
 /* ---- counts ---------------------------------------------------------------------------------- */
 
-static void counts(void **state)
+TEST(counts)
 {
-    (void)state;
     need_nvrtc();
     set_memory();
     ptx_counts c = run("copy", 1, N);
@@ -371,9 +363,8 @@ static void counts(void **state)
 }
 
 /* Loads that do not wait for each other are one link of the chain, whatever their number. */
-static void chains(void **state)
+TEST(chains)
 {
-    (void)state;
     need_nvrtc();
     set_memory();
     for (int i = 0; i < N; i++)
@@ -390,9 +381,8 @@ static void chains(void **state)
 
 /* ---- planted faults -------------------------------------------------------------------------- */
 
-static void planted_faults(void **state)
+TEST(planted_faults)
 {
-    (void)state;
     static const struct {
         const char *kernel;
         unsigned blocks, threads;
@@ -494,9 +484,8 @@ static uint32_t result_of(const char *text)
 #define STORE32 "st.global.u32 [%rd1], %r1;\n"
 #define STOREF "st.global.f32 [%rd1], %f1;\n"
 
-static void roundings(void **state)
+TEST(roundings)
 {
-    (void)state;
     static const struct {
         const char *text;
         uint32_t result;
@@ -545,18 +534,16 @@ static void roundings(void **state)
 }
 
 /* NVRTC copies arguments before it computes a place among them. */
-static void arguments_behind(void **state)
+TEST(arguments_behind)
 {
-    (void)state;
     char fault[PTX_FAULT] = "";
     assert_false(run_text(PTX_TEXT("ld.param.u32 %r1, [k_param_0+8];\n" STORE32), fault));
     if (!strstr(fault, "0 bytes behind the end of the arguments of 8 bytes"))
         fail_msg("%s", fault);
 }
 
-static void unknown_instruction(void **state)
+TEST(unknown_instruction)
 {
-    (void)state;
     static const char *const text[] = {
         PTX_TEXT("atom.global.add.f32 %f1, [%rd1], 0f3F800000;\n"),
         PTX_TEXT("ld.global.v8.f32 %f1, [%rd1];\n"), PTX_TEXT("bar.sync 1;\n"),
@@ -577,20 +564,4 @@ static void unknown_instruction(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(elementwise),
-                                       cmocka_unit_test(reduction),
-                                       cmocka_unit_test(shuffles),
-                                       cmocka_unit_test(divergence),
-                                       cmocka_unit_test(products),
-                                       cmocka_unit_test(no_races),
-                                       cmocka_unit_test(local_memory),
-                                       cmocka_unit_test(counts),
-                                       cmocka_unit_test(chains),
-                                       cmocka_unit_test(planted_faults),
-                                       cmocka_unit_test(roundings),
-                                       cmocka_unit_test(arguments_behind),
-                                       cmocka_unit_test(unknown_instruction)};
-    return cmocka_run_group_tests(tests, open_module, close_module);
-}
+RUN_TESTS(open_module, close_module)

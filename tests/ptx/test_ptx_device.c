@@ -96,9 +96,8 @@ static int shift_apart(way way, int offset, char output[4096])
     return status;
 }
 
-static void memory(void **state)
+TEST(memory)
 {
-    (void)state;
     static const struct {
         way way;
         int offset;
@@ -124,8 +123,4 @@ static void memory(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(memory)};
-    return cmocka_run_group_tests(tests, load_sim, NULL);
-}
+RUN_TESTS(load_sim)

@@ -13,11 +13,9 @@ int start_server(void **state);
 int stop_server(void **state);
 int on_file(void **state);
 int on_server(void **state);
-#define TEST_BOTH(f)                                                                               \
-    {#f, f, on_file, remove_folder, NULL},                                                         \
-    {                                                                                              \
-#f " on PostgreSQL", f, on_server, remove_folder, NULL                                     \
-    }
+#define TEST_BOTH(name)                                                                            \
+    DEFINE_TEST(name, add_test(#name, name, on_file, remove_folder);                               \
+                add_test(#name " on PostgreSQL", name, on_server, remove_folder))
 
 const char *server_url(void); /* NULL where there is none */
 const char *server_folder(void);

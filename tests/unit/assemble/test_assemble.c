@@ -50,9 +50,8 @@ static int end(void **state)
 
 /* ---- choices --------------------------------------------------------------------------------- */
 
-static void kernels_stand_where_they_fit(void **state)
+TEST(kernels_stand_where_they_fit)
 {
-    (void)state;
     int without = 0;
     assert_int_equal(choices.kernels, 3); /* the last file is the first */
     for (int t = 0; t < choices.targets; t++) {
@@ -64,9 +63,8 @@ static void kernels_stand_where_they_fit(void **state)
 }
 
 /* The seconds of layers are those of the network, and adding them up predicts any mixture. */
-static void costs_of_layers_add_up(void **state)
+TEST(costs_of_layers_add_up)
 {
-    (void)state;
     kas_machine machine;
     kas_predictor *predictor;
     const int targets = choices.targets, options = kas_choices_options(&choices);
@@ -106,9 +104,8 @@ static void costs_of_layers_add_up(void **state)
 }
 
 /* So do FLOPs and parameters, where the budget limits them. */
-static void limited_sizes_add_up(void **state)
+TEST(limited_sizes_add_up)
 {
-    (void)state;
     kas_choices limited = choices;
     kas_option option[4 * 64];
     kas_replacement r;
@@ -134,11 +131,10 @@ static void limited_sizes_add_up(void **state)
 
 /* A kernel alone at one target has the free sizes that it has everywhere, and a file of layers says
  * so. */
-static void free_sizes_are_fixed(void **state)
+TEST(free_sizes_are_fixed)
 {
     static const char *const files[] = {"kernels/canvas_kernel_b.json",
                                         "kernels/spatial_separable.json", "kernels/residual.json"};
-    (void)state;
     kas_choices c = {.net = net,
                      .target = target,
                      .targets = choices.targets,
@@ -193,9 +189,8 @@ static kas_status fewest(void *context, int count, const kas_replacement *r, dou
     return KAS_OK;
 }
 
-static void blockswap_takes_the_best_within_the_budget(void **state)
+TEST(blockswap_takes_the_best_within_the_budget)
 {
-    (void)state;
     const int count = choices.targets * kas_choices_options(&choices);
     kas_option *option = calloc((size_t)count, sizeof *option);
     judged j = {.least_params = INFINITY};
@@ -255,9 +250,8 @@ static void blockswap_takes_the_best_within_the_budget(void **state)
 /* ---- FBNet ----------------------------------------------------------------------------------- */
 
 /* softmax([ln 1, ln 3]) is [1/4, 3/4]; a slope of [0, 1] has the gradient [-3/16, 3/16]. */
-static void the_softmax_by_hand(void **state)
+TEST(the_softmax_by_hand)
 {
-    (void)state;
     const double theta[] = {0, NAN, log(3)}, slope[] = {0, 5, 1}, noise[] = {log(3), 0, 0};
     double weight[3], gradient[3];
     kas_fbnet_softmax(theta, NULL, 3, 1, weight);
@@ -299,9 +293,8 @@ static double loss_of(kas_model *model, kas_plan *plan, const float *images, con
 
 /* The gradient of an option's weight is that of a difference of losses. Few ReLUs lie behind the
  * last targets, whose kinks a difference sees. */
-static void gates_have_the_gradient_of_the_choice(void **state)
+TEST(gates_have_the_gradient_of_the_choice)
 {
-    (void)state;
     enum { BATCH = 4 };
     kas_supernet s;
     kas_device *device;
@@ -359,9 +352,8 @@ static void gates_have_the_gradient_of_the_choice(void **state)
 
 /* ---- the file of measurements ---------------------------------------------------------------- */
 
-static void measurements_survive_a_torn_line(void **state)
+TEST(measurements_survive_a_torn_line)
 {
-    (void)state;
     char path[] = "/tmp/kas_measured_XXXXXX", key[KAS_MEASURED_KEY], other[KAS_MEASURED_KEY];
     kas_measured *m, *second;
     const double values[] = {0.1, NAN, -3e-7};
@@ -389,15 +381,4 @@ static void measurements_survive_a_torn_line(void **state)
     unlink(path);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_stand_where_they_fit),
-                                       cmocka_unit_test(costs_of_layers_add_up),
-                                       cmocka_unit_test(limited_sizes_add_up),
-                                       cmocka_unit_test(free_sizes_are_fixed),
-                                       cmocka_unit_test(blockswap_takes_the_best_within_the_budget),
-                                       cmocka_unit_test(the_softmax_by_hand),
-                                       cmocka_unit_test(gates_have_the_gradient_of_the_choice),
-                                       cmocka_unit_test(measurements_survive_a_torn_line)};
-    return cmocka_run_group_tests(tests, begin, end);
-}
+RUN_TESTS(begin, end)

@@ -11,9 +11,8 @@
 
 /* Two layers. Sums by hand: (0,0) 0/0; (0,1) -2/1; (1,0) -3/2; (1,1) -5/3; (2,0) -4/9; (2,1) -6/10.
  * The last layer has no third option. -4/9 is beaten by -5/3. */
-static void a_table_by_hand(void **state)
+TEST(a_table_by_hand)
 {
-    (void)state;
     const kas_option option[] = {{.cost = 0}, {.cost = -3, .loss = 2}, {.cost = -4, .loss = 9},
                                  {.cost = 0}, {.cost = -2, .loss = 1}, {.cost = NAN}};
     const kas_frontier_point expected[] = {{-6, 10}, {-5, 3}, {-3, 2}, {-2, 1}, {0, 0}};
@@ -37,9 +36,8 @@ static void a_table_by_hand(void **state)
     kas_frontier_free(&f);
 }
 
-static void a_layer_without_an_option(void **state)
+TEST(a_layer_without_an_option)
 {
-    (void)state;
     const kas_option option[] = {{.cost = 0},
                                  {.cost = NAN, .loss = 1},
                                  {.cost = 1, .loss = INFINITY},
@@ -104,9 +102,8 @@ static void check_choice(const kas_frontier *f, const kas_option *option, int po
     assert_true(sum.cost == f->point[point].cost && sum.loss == f->point[point].loss);
 }
 
-static void every_limit_against_all_combinations(void **state)
+TEST(every_limit_against_all_combinations)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < 20; seed++) {
         kas_option option[LAYERS * OPTIONS];
         kas_frontier f;
@@ -124,9 +121,8 @@ static void every_limit_against_all_combinations(void **state)
 
 /* Further costs within limits that few combinations keep, and within limits that none keeps. Thinned,
  * the frontier still has a choice that keeps them. */
-static void further_limits_against_all_combinations(void **state)
+TEST(further_limits_against_all_combinations)
 {
-    (void)state;
     const double further[] = {24, 26}, none[] = {-1, 60};
     int thinned = 0;
     for (uint64_t seed = 0; seed < 20; seed++) {
@@ -185,9 +181,8 @@ static void draw_opposed(kas_option option[DEEP * WIDE], uint64_t seed, double s
 
 /* Only choices that are balanced in both further costs are within the limits, and thinning keeps
  * some. Where far too few choices are kept none is found, and the gap says that it may be so. */
-static void thinning_keeps_balanced_choices(void **state)
+TEST(thinning_keeps_balanced_choices)
 {
-    (void)state;
     int missed = 0;
     for (uint64_t seed = 0; seed < 6; seed++) {
         kas_option option[DEEP * WIDE];
@@ -207,9 +202,8 @@ static void thinning_keeps_balanced_choices(void **state)
     assert_true(missed > 0);
 }
 
-static void thinning_keeps_its_bound(void **state)
+TEST(thinning_keeps_its_bound)
 {
-    (void)state;
     double most = 0, bound = 0;
     for (uint64_t seed = 0; seed < 20; seed++) {
         kas_option option[LAYERS * OPTIONS];
@@ -231,13 +225,4 @@ static void thinning_keeps_its_bound(void **state)
     assert_true(bound > 0 && most > 0 && most <= 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_table_by_hand),
-                                       cmocka_unit_test(a_layer_without_an_option),
-                                       cmocka_unit_test(every_limit_against_all_combinations),
-                                       cmocka_unit_test(further_limits_against_all_combinations),
-                                       cmocka_unit_test(thinning_keeps_balanced_choices),
-                                       cmocka_unit_test(thinning_keeps_its_bound)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

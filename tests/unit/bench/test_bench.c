@@ -60,9 +60,8 @@ static void check_against_sampler(const cJSON *line)
     kas_net_free(net);
 }
 
-static void sampler_lines_agree(void **state)
+TEST(sampler_lines_agree)
 {
-    (void)state;
     /* One repeat, so that the median is the one quotient that can be checked. */
     kas_bench_options o = {.classes = 10, .seconds = 0.02, .repeats = 1, .seed = 5};
     o.sample = kas_sample_defaults();
@@ -92,9 +91,8 @@ static void sampler_lines_agree(void **state)
     free_lines(&l);
 }
 
-static void options_choose_the_network(void **state)
+TEST(options_choose_the_network)
 {
-    (void)state;
     kas_bench_options o = {.net = "resnet18", .classes = 10, .seconds = 0.002, .repeats = 2};
     lines l;
     o.sample = kas_sample_defaults();
@@ -146,9 +144,8 @@ static void check_step(const cJSON *line, const char *phase, double flops)
     check_floor(line);
 }
 
-static void step_lines_agree(void **state)
+TEST(step_lines_agree)
 {
-    (void)state;
     const kas_bench_options o = small_step("cpu");
     kas_net *net;
     lines l;
@@ -167,9 +164,8 @@ static void step_lines_agree(void **state)
 }
 
 /* --passes: their bytes are those of the step's line. */
-static void passes_add_up(void **state)
+TEST(passes_add_up)
 {
-    (void)state;
     kas_bench_options o = small_step("cpu");
     double sum = 0, whole = 0;
     int passes = 0;
@@ -207,9 +203,8 @@ static void passes_add_up(void **state)
 }
 
 /* --times: each launch is a pass's, and what is said of its time fits. */
-static void times_of_passes(void **state)
+TEST(times_of_passes)
 {
-    (void)state;
     kas_bench_options o = small_step("cpu");
     o.times = true;
     o.kernel = "kernels/squeeze_excite.json";
@@ -243,9 +238,8 @@ static void times_of_passes(void **state)
     free_lines(&l);
 }
 
-static void lists_of_networks(void **state)
+TEST(lists_of_networks)
 {
-    (void)state;
     static const char *const expected[] = {"resnet20", "tiny:width=32,depth=3", "./a.json:n=2",
                                            "vgg16_bn", "{\"name\": 1, \"layers\": []}"};
     const char *list = "resnet20,tiny:width=32,depth=3,./a.json:n=2,vgg16_bn,"
@@ -259,9 +253,8 @@ static void lists_of_networks(void **state)
 }
 
 /* The same step in bf16: other numbers, fewer bytes. */
-static void bf16_moves_less(void **state)
+TEST(bf16_moves_less)
 {
-    (void)state;
     kas_bench_options o = small_step("cpu");
     double bytes[2];
     for (int half = 0; half < 2; half++) {
@@ -276,9 +269,8 @@ static void bf16_moves_less(void **state)
     assert_true(bytes[1] < 0.55 * bytes[0] && bytes[1] > 0.45 * bytes[0]);
 }
 
-static void models_lines_agree(void **state)
+TEST(models_lines_agree)
 {
-    (void)state;
     kas_bench_options o = small_step("cpu");
     o.net = "resnet20,mobilenet_v2:small=1";
     lines l;
@@ -301,9 +293,8 @@ static void models_lines_agree(void **state)
 }
 
 /* As many steps as an epoch has, one behind the other, are all counted; no more can be asked. */
-static void epochs_are_counted(void **state)
+TEST(epochs_are_counted)
 {
-    (void)state;
     kas_device *device;
     kas_net *net;
     kas_dataset *images;
@@ -327,9 +318,8 @@ static void epochs_are_counted(void **state)
 }
 
 /* Unmodified network and kernel in turn: two lines a phase, the kernel's with its own FLOPs. */
-static void step_compares_a_kernel(void **state)
+TEST(step_compares_a_kernel)
 {
-    (void)state;
     static const char file[] = "kernels/shift_conv.json";
     kas_bench_options o = small_step("cpu");
     char cache[] = "/tmp/kas_test_bench_XXXXXX", name[KAS_NAME_SIZE];
@@ -370,9 +360,8 @@ static void step_compares_a_kernel(void **state)
 
 /* Steps that were not what they claim are refused: one that never ran, and numbers that are not
  * finite. */
-static void steps_are_checked(void **state)
+TEST(steps_are_checked)
 {
-    (void)state;
     kas_device *device;
     kas_net *net;
     kas_dataset *images;
@@ -415,9 +404,8 @@ static void steps_are_checked(void **state)
 
 /* ---- tables and the command line ------------------------------------------------------------- */
 
-static void tables_name_every_network(void **state)
+TEST(tables_name_every_network)
 {
-    (void)state;
     kas_bench_options o = {.classes = 10, .seconds = 0.001, .repeats = 1};
     lines l = {0};
     o.sample = kas_sample_defaults();
@@ -433,9 +421,8 @@ static void tables_name_every_network(void **state)
     free_lines(&l);
 }
 
-static void unknown_suite_is_wrong_usage(void **state)
+TEST(unknown_suite_is_wrong_usage)
 {
-    (void)state;
     char *argv[] = {"kas-gpu bench", "sampler", "no-such-suite", NULL};
     int saved = dup(STDERR_FILENO);
     FILE *said = tmpfile();
@@ -459,21 +446,6 @@ static void unknown_suite_is_wrong_usage(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sampler_lines_agree),
-        cmocka_unit_test(options_choose_the_network),
-        cmocka_unit_test(step_lines_agree),
-        cmocka_unit_test(step_compares_a_kernel),
-        cmocka_unit_test(steps_are_checked),
-        cmocka_unit_test(passes_add_up),
-        cmocka_unit_test(times_of_passes),
-        cmocka_unit_test(lists_of_networks),
-        cmocka_unit_test(bf16_moves_less),
-        cmocka_unit_test(models_lines_agree),
-        cmocka_unit_test(epochs_are_counted),
-        cmocka_unit_test(tables_name_every_network),
-        cmocka_unit_test(unknown_suite_is_wrong_usage),
-    };
     kas_log_set_level(KAS_LOG_QUIET);
-    return cmocka_run_group_tests(tests, NULL, print_largest);
+    return run_all_tests(NULL, print_largest);
 }

@@ -29,9 +29,8 @@ static kas_status fails(const kas_bench_options *o, const kas_bench_sink *sink)
     return kas_fail(KAS_BAD_INPUT, "a kernel is wrong");
 }
 
-static void one_suite_does_not_end_the_others(void **state)
+TEST(one_suite_does_not_end_the_others)
 {
-    (void)state;
     const kas_bench_options o = {0};
     const kas_bench_suite good = {"good", "", runs, NULL}, bad = {"bad", "", fails, NULL},
                           absent = {"absent", "", is_not_for_here, NULL};
@@ -45,9 +44,8 @@ static void one_suite_does_not_end_the_others(void **state)
 }
 
 /* Every suite has an estimate, and it follows from what is asked for. */
-static void estimates_follow_the_options(void **state)
+TEST(estimates_follow_the_options)
 {
-    (void)state;
     for (const kas_bench_suite *const *s = kas_bench_suites(); *s; s++) {
         const bool by_time = strcmp((*s)->name, "sampler") == 0;
         const kas_bench_options usual = {0}, little = {.repeats = 1, .seconds = 0.1},
@@ -62,8 +60,6 @@ static void estimates_follow_the_options(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_suite_does_not_end_the_others),
-                                       cmocka_unit_test(estimates_follow_the_options)};
     kas_log_set_level(KAS_LOG_QUIET);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -40,9 +40,8 @@ static void check_line(const cJSON *line, double bytes)
     assert_true(number(line, "memory_growth_bytes") < 64e6);
 }
 
-static void pixels_are_measured(void **state)
+TEST(pixels_are_measured)
 {
-    (void)state;
     kas_bench_options o = small();
     lines l;
     OK(kas_bench_data_file(path, KAS_BENCH_PIXELS, IMAGES));
@@ -57,9 +56,8 @@ static void pixels_are_measured(void **state)
     free_lines(&l);
 }
 
-static void jpegs_are_measured(void **state)
+TEST(jpegs_are_measured)
 {
-    (void)state;
     kas_bench_options o = small();
     lines l;
     kas_dataset *d = NULL;
@@ -93,9 +91,4 @@ static int tear_down(void **state)
     return unlink(path);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pixels_are_measured),
-                                       cmocka_unit_test(jpegs_are_measured)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+RUN_TESTS(set_up, tear_down)

@@ -16,9 +16,8 @@ static const cJSON *line_of(const lines *l, const char *kernel)
 
 /* Kernels of two primitives are met in the one space, transformations of one step in the other; a
  * bottleneck with its activations is no transformation of a convolution. */
-static void kernels_are_met_where_they_can_be(void **state)
+TEST(kernels_are_met_where_they_can_be)
 {
-    (void)state;
     const kas_bench_options o = {.classes = 10, .repeats = 1, .seed = 3, .net = "resnet20"};
     lines l;
     run_json("known", &o, &l);
@@ -50,9 +49,8 @@ static void write_kernel(const char *path, const char *nodes)
 
 /* Queries and keys of attention, whose shares of C a product ties to each other, beside a size that
  * is free already. With a variable of its own for each share this would be no kernel. */
-static void shares_keep_their_ties(void **state)
+TEST(shares_keep_their_ties)
 {
-    (void)state;
     char folder[] = "/tmp/kas-known-XXXXXX", path[64];
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/tied.json", folder);
@@ -74,9 +72,8 @@ static void shares_keep_their_ties(void **state)
     rmdir(folder);
 }
 
-static void a_folder_that_is_not_there_is_named(void **state)
+TEST(a_folder_that_is_not_there_is_named)
 {
-    (void)state;
     const kas_bench_options o = {
         .classes = 10, .repeats = 1, .net = "resnet20", .kernel = "no-such-folder"};
     lines l = {0};
@@ -86,10 +83,4 @@ static void a_folder_that_is_not_there_is_named(void **state)
     assert_int_equal(l.count, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_are_met_where_they_can_be),
-                                       cmocka_unit_test(shares_keep_their_ties),
-                                       cmocka_unit_test(a_folder_that_is_not_there_is_named)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -42,9 +42,8 @@ static const cJSON *find_line(const lines *l, const char *layer, const char *ker
 }
 
 /* ResNet-20 has six distinct convolutions, of which the stem is no target. */
-static void layers_lines_agree(void **state)
+TEST(layers_lines_agree)
 {
-    (void)state;
     kas_bench_options o = tiny;
     lines l;
     o.kernel = "kernels/depthwise_separable.json";
@@ -69,9 +68,8 @@ static void layers_lines_agree(void **state)
 }
 
 /* In 16 bits all but the weights' gradient has half the bytes. */
-static void layers_in_bf16(void **state)
+TEST(layers_in_bf16)
 {
-    (void)state;
     if (SANITIZED) /* the same code but for device code */
         skip();
     kas_bench_options o = tiny;
@@ -96,9 +94,8 @@ static void layers_in_bf16(void **state)
     free_lines(&l);
 }
 
-static void layers_refuse_what_is_no_kernel(void **state)
+TEST(layers_refuse_what_is_no_kernel)
 {
-    (void)state;
     kas_bench_options o = tiny;
     lines l = {0};
     kas_bench_sink sink = {.json = true, .put = take_line, .context = &l};
@@ -111,9 +108,8 @@ static void layers_refuse_what_is_no_kernel(void **state)
     free_lines(&l);
 }
 
-static void jit_lines_agree(void **state)
+TEST(jit_lines_agree)
 {
-    (void)state;
     kas_bench_options o = tiny;
     lines l;
     o.filter = "3x3";
@@ -138,9 +134,8 @@ static void jit_lines_agree(void **state)
     free_lines(&l);
 }
 
-static void tables_are_for_people(void **state)
+TEST(tables_are_for_people)
 {
-    (void)state;
     kas_bench_options o = tiny;
     lines l = {0};
     kas_bench_sink sink = {.put = take_text, .context = &l};
@@ -156,13 +151,6 @@ static void tables_are_for_people(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layers_lines_agree),
-        cmocka_unit_test(layers_in_bf16),
-        cmocka_unit_test(layers_refuse_what_is_no_kernel),
-        cmocka_unit_test(jit_lines_agree),
-        cmocka_unit_test(tables_are_for_people),
-    };
     kas_log_set_level(KAS_LOG_QUIET);
-    return cmocka_run_group_tests(tests, NULL, print_largest);
+    return run_all_tests(NULL, print_largest);
 }

@@ -19,9 +19,8 @@ static void check_launch(const cJSON *line)
     assert_true(number(line, "ratio") >= 1);
 }
 
-static void sums_are_those_of_the_launches(void **state)
+TEST(sums_are_those_of_the_launches)
 {
-    (void)state;
     const kas_bench_options o = {.net = "resnet20",
                                  .c = 3,
                                  .h = 8,
@@ -63,9 +62,8 @@ static void sums_are_those_of_the_launches(void **state)
     free_lines(&l);
 }
 
-static void tables_have_the_sums(void **state)
+TEST(tables_have_the_sums)
 {
-    (void)state;
     kas_machine machine;
     OK(kas_machine_find("a100", "auto", 0, &machine));
     const kas_bench_options o = {
@@ -78,9 +76,4 @@ static void tables_have_the_sums(void **state)
     free_lines(&l);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sums_are_those_of_the_launches),
-                                       cmocka_unit_test(tables_have_the_sums)};
-    return cmocka_run_group_tests(tests, NULL, print_largest);
-}
+RUN_TESTS(NULL, print_largest)

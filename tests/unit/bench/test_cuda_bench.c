@@ -15,9 +15,8 @@ static int set_up(void **state)
 }
 
 /* The host enqueues a step as one graph and is done before the device is. */
-static void the_hosts_time_is_told(void **state)
+TEST_WITH(the_hosts_time_is_told, set_up, NULL)
 {
-    (void)state;
     const kas_bench_options o = small_step("cuda");
     lines l;
     run_json("step", &o, &l);
@@ -34,9 +33,8 @@ static void the_hosts_time_is_told(void **state)
 }
 
 /* A launch at a time in place of the graph, and every pass that is a launch has one. */
-static void passes_have_times(void **state)
+TEST_WITH(passes_have_times, set_up, NULL)
 {
-    (void)state;
     kas_bench_options o = small_step("cuda");
     lines l;
     o.times = true;
@@ -54,12 +52,4 @@ static void passes_have_times(void **state)
     assert_int_equal(sim.live(), 0);
 }
 
-#define TEST(f) cmocka_unit_test_setup(f, set_up)
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(the_hosts_time_is_told),
-        TEST(passes_have_times),
-    };
-    return cmocka_run_group_tests(tests, load_sim, NULL);
-}
+RUN_TESTS(load_sim)

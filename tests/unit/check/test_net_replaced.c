@@ -36,9 +36,8 @@ static void close_subject(subject *s)
 
 /* A kernel stands between the same tensors as the convolution: its channels, in instances that
  * cover them all; its image after the pool that takes the stride, in ceil mode. */
-static void instances_cover_the_convolution(void **state)
+TEST(instances_cover_the_convolution)
 {
-    (void)state;
     static const int sizes[][2] = {{32, 32}, {64, 33}, {97, 131}, {224, 224}};
     for (const kas_embedded *e = kas_embedded_networks; e->name; e++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -61,9 +60,8 @@ static void instances_cover_the_convolution(void **state)
 /* Canvas could replace 60% of DenseNet-161's FLOPs, "1x1" counted: the convolutions in which one
  * number of channels divides the other.  With instances of the greatest common divisor the rest is
  * replaced as well. */
-static void most_of_densenet(void **state)
+TEST(most_of_densenet)
 {
-    (void)state;
     subject s = open_subject("densenet161", 224, 224, 1000);
     double divided = 0, all = 0, total = kas_net_flops(s.net);
     uint32_t narrowest = UINT32_MAX;
@@ -115,9 +113,8 @@ static void sample(const char *name, int side)
     close_subject(&s);
 }
 
-static void sampled_kernels_fit_every_network(void **state)
+TEST(sampled_kernels_fit_every_network)
 {
-    (void)state;
     for (const kas_embedded *e = kas_embedded_networks; e->name; e++) {
         sample(e->name, 32);
         sample(e->name, 97); /* odd sizes all the way down */
@@ -127,9 +124,8 @@ static void sampled_kernels_fit_every_network(void **state)
 
 /* The limits of size leave room for what a target has anyway: the convolution itself, and kernels
  * no larger, however many instances a target of a large image is made of. */
-static void known_kernels_fit_every_network(void **state)
+TEST(known_kernels_fit_every_network)
 {
-    (void)state;
     static const char *const known[] = {"conv", "depthwise_separable", "involution",
                                         "squeeze_excite"};
     const kas_budget none = {0};
@@ -149,13 +145,4 @@ static void known_kernels_fit_every_network(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(instances_cover_the_convolution),
-        cmocka_unit_test(most_of_densenet),
-        cmocka_unit_test(sampled_kernels_fit_every_network),
-        cmocka_unit_test(known_kernels_fit_every_network),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

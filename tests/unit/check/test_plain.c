@@ -62,9 +62,8 @@ static void expect(kas_status status, const kas_kernel *kernel, const kas_soluti
 }
 
 /* By hand: x0 = 8 at 64 channels of 56 x 56. */
-static void test_costs_of_an_involution(void **state)
+TEST(test_costs_of_an_involution)
 {
-    (void)state;
     const kas_kernel k = involution();
     kas_plain_layer layer = {{[KAS_SYM_C] = 64,
                               [KAS_SYM_H] = 56,
@@ -86,9 +85,8 @@ static void test_costs_of_an_involution(void **state)
 }
 
 /* Pools and shuffles keep shapes; windows of 3 x 3, and of 5 along W. */
-static void test_pools_and_shuffles(void **state)
+TEST(test_pools_and_shuffles)
 {
-    (void)state;
     kas_kernel k = {.group_value = {4}};
     int x = kas_build_pool(&k, KAS_OP_POOL_MAX, kas_build_input(&k), KAS_AXIS_H | KAS_AXIS_W, 0);
     x = kas_build_shuffle(&k, kas_build_pool(&k, KAS_OP_POOL_AVG, x, KAS_AXIS_W, 5), 0, 0);
@@ -116,9 +114,8 @@ static void test_pools_and_shuffles(void **state)
 }
 
 /* By hand: each primitive alone on [4, 16, 8, 8]. */
-static void test_costs_of_other_primitives(void **state)
+TEST(test_costs_of_other_primitives)
 {
-    (void)state;
     static const struct {
         kas_node node;
         double flops, params; /* flops per pixel */
@@ -168,9 +165,8 @@ static void test_costs_of_other_primitives(void **state)
     }
 }
 
-static void test_each_fault_is_caught(void **state)
+TEST(test_each_fault_is_caught)
 {
-    (void)state;
     const kas_kernel k = involution();
     kas_kernel bad;
     kas_solution s;
@@ -221,9 +217,8 @@ static void test_each_fault_is_caught(void **state)
     kas_solution_free(&s);
 }
 
-static void test_budget_and_limits(void **state)
+TEST(test_budget_and_limits)
 {
-    (void)state;
     const kas_kernel k = involution();
     const kas_budget wide = {0}, small = {.max_tensor = 1000}, thin = {.max_weight = 100};
     const kas_budget few = {.max_params_ratio = 0.0001};
@@ -238,9 +233,8 @@ static void test_budget_and_limits(void **state)
 }
 
 /* Kernels that the space itself refuses, given with the sizes that would go with them. */
-static void test_theorem_1(void **state)
+TEST(test_theorem_1)
 {
-    (void)state;
     static const char *const out[] = {"C/x0", "x0*x1", "x0^2"};
     for (size_t n = 0; n < sizeof out / sizeof *out; n++) {
         kas_kernel k = {0};
@@ -292,9 +286,8 @@ static void same(bool wanted, const kas_kernel *a, const kas_kernel *b)
         assert_true(kas_plain_hash(a) == kas_plain_hash(b));
 }
 
-static void test_sameness(void **state)
+TEST(test_sameness)
 {
-    (void)state;
     const kas_kernel a = sum(false, false, KAS_OP_ADD), b = sum(false, true, KAS_OP_ADD);
     const kas_kernel c = sum(true, true, KAS_OP_ADD), d = sum(false, false, KAS_OP_SUB);
     const kas_kernel e = sum(true, false, KAS_OP_SUB), f = sum(false, true, KAS_OP_SUB);
@@ -332,9 +325,8 @@ static void test_sameness(void **state)
 }
 
 /* Two maps with one free size each, or with the same one. */
-static void test_variables_pair_one_to_one(void **state)
+TEST(test_variables_pair_one_to_one)
 {
-    (void)state;
     kas_kernel k[2] = {{0}, {0}};
     for (int n = 0; n < 2; n++) {
         int x = kas_build_input(&k[n]), a = kas_build_fc(&k[n], x, false, "x0");
@@ -346,9 +338,8 @@ static void test_variables_pair_one_to_one(void **state)
 }
 
 /* A map to W sizes: legal, and its weights fit images of that width only. */
-static void test_sizes_of_one_image(void **state)
+TEST(test_sizes_of_one_image)
 {
-    (void)state;
     const kas_sample_options wanted[] = {{.spatial_weights = false}, {.spatial_weights = true}};
     const kas_budget wide = {0};
     kas_kernel k[2] = {{0}, {0}};
@@ -378,9 +369,8 @@ static void test_sizes_of_one_image(void **state)
 
 /* Weights of a size that follows the image although no size is written down: a map over what was
  * pixels. */
-static void test_weights_of_one_image(void **state)
+TEST(test_weights_of_one_image)
 {
-    (void)state;
     const kas_budget wide = {.max_weight = 1e12, .max_tensor = 1e12};
     kas_kernel k;
     kas_solution s;
@@ -391,9 +381,8 @@ static void test_weights_of_one_image(void **state)
     kas_solution_free(&s);
 }
 
-static void test_recheck(void **state)
+TEST(test_recheck)
 {
-    (void)state;
     kas_sample_options options = kas_sample_defaults();
     options.budget = half;
     kas_sampler *sampler;
@@ -436,18 +425,4 @@ static void test_recheck(void **state)
     kas_sampler_free(sampler);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_costs_of_an_involution),
-                                       cmocka_unit_test(test_pools_and_shuffles),
-                                       cmocka_unit_test(test_costs_of_other_primitives),
-                                       cmocka_unit_test(test_each_fault_is_caught),
-                                       cmocka_unit_test(test_budget_and_limits),
-                                       cmocka_unit_test(test_theorem_1),
-                                       cmocka_unit_test(test_sameness),
-                                       cmocka_unit_test(test_variables_pair_one_to_one),
-                                       cmocka_unit_test(test_sizes_of_one_image),
-                                       cmocka_unit_test(test_weights_of_one_image),
-                                       cmocka_unit_test(test_recheck)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

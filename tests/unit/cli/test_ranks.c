@@ -93,9 +93,8 @@ static answer run(int i)
     return out;
 }
 
-static void the_other_rank_has_as_long_as_is_said(void **state)
+TEST(the_other_rank_has_as_long_as_is_said)
 {
-    (void)state;
     int from[CASES], status;
     pid_t pid[CASES];
     fflush(NULL);
@@ -128,6 +127,5 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "train") == 0)
         return as_rank(argv);
     kas_log_set_level(KAS_LOG_QUIET);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_other_rank_has_as_long_as_is_said)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

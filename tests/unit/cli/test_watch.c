@@ -39,9 +39,8 @@ static void has(const char *text)
         fail_msg("\"%s\" is not in:\n%s", text, kas_buf_text(&out));
 }
 
-static void picture(void **state)
+TEST(picture)
 {
-    (void)state;
     kas_study_view v;
     open_made(&(made_study){.candidates = 40, .epochs = 8, .evolved = true, .under_way = true}, &v);
     frame(&v, 40, 79);
@@ -69,9 +68,8 @@ static void picture(void **state)
     kas_study_view_close(&v);
 }
 
-static void finished(void **state)
+TEST(finished)
 {
-    (void)state;
     kas_study_view v;
     open_made(&(made_study){.candidates = 10, .epochs = 2}, &v);
     frame(&v, 40, 79);
@@ -85,9 +83,8 @@ static void finished(void **state)
     kas_study_view_close(&v);
 }
 
-static void other_texts(void **state)
+TEST(other_texts)
 {
-    (void)state;
     kas_study_view v;
     open_made(&(made_study){.candidates = 12, .epochs = 2, .text = "several\nlines\nhere"}, &v);
     frame(&v, 12, 40);
@@ -100,9 +97,4 @@ static int end(void **state)
     return remove_folder(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(picture), cmocka_unit_test(finished),
-                                       cmocka_unit_test(other_texts)};
-    return cmocka_run_group_tests(tests, make_folder, end);
-}
+RUN_TESTS(make_folder, end)

@@ -20,9 +20,8 @@
 #include "host/core/status.h"
 #include "host/core/thread.h"
 
-static void status_keeps_the_message_and_adds_context(void **state)
+TEST(status_keeps_the_message_and_adds_context)
 {
-    (void)state;
     assert_int_equal(kas_fail(KAS_BAD_INPUT, "field %s", "x"), KAS_BAD_INPUT);
     assert_string_equal(kas_error(), "field x");
     kas_fail_context(KAS_BAD_INPUT, "file %d", 7);
@@ -32,9 +31,8 @@ static void status_keeps_the_message_and_adds_context(void **state)
     assert_string_equal(kas_error(), "again: file 7: field x");
 }
 
-static void a_quiet_thread_keeps_the_last_message_of_who_asks_for_legality(void **state)
+TEST(a_quiet_thread_keeps_the_last_message_of_who_asks_for_legality)
 {
-    (void)state;
     kas_fail(KAS_BAD_INPUT, "before");
     assert_false(kas_quiet(true));
     assert_int_equal(kas_fail(KAS_ILLEGAL, "not written"), KAS_ILLEGAL);
@@ -47,9 +45,8 @@ static void a_quiet_thread_keeps_the_last_message_of_who_asks_for_legality(void 
     assert_string_equal(kas_error(), "written");
 }
 
-static void every_status_has_an_exit_code_users_know(void **state)
+TEST(every_status_has_an_exit_code_users_know)
 {
-    (void)state;
     const kas_status all[] = {
         KAS_OK,      KAS_FAILURE,     KAS_USAGE,       KAS_BAD_INPUT,     KAS_STORE,
         KAS_DEVICE,  KAS_NO_MEMORY,   KAS_UNSUPPORTED, KAS_NOTHING_VALID, KAS_PREEMPTED,
@@ -63,9 +60,8 @@ static void every_status_has_an_exit_code_users_know(void **state)
     }
 }
 
-static void arena_gives_aligned_zeroed_memory_that_stays(void **state)
+TEST(arena_gives_aligned_zeroed_memory_that_stays)
 {
-    (void)state;
     kas_arena *arena = kas_arena_create();
     assert_non_null(arena);
     unsigned char *kept[200];
@@ -85,9 +81,8 @@ static void arena_gives_aligned_zeroed_memory_that_stays(void **state)
     kas_arena_free(arena);
 }
 
-static void buf_escapes_json_and_grows(void **state)
+TEST(buf_escapes_json_and_grows)
 {
-    (void)state;
     kas_buf buf = {0};
     assert_string_equal(kas_buf_text(&buf), "");
     kas_buf_json_string(&buf, "a\"b\\c\n\x01");
@@ -101,9 +96,8 @@ static void buf_escapes_json_and_grows(void **state)
 }
 
 /* The known answers that come with Random123. */
-static void words_are_quoted_for_a_shell(void **state)
+TEST(words_are_quoted_for_a_shell)
 {
-    (void)state;
     kas_buf buf = {0};
     const char *const words[] = {"plain/path-1.h5", "two words", "", "it's", "$(x)"};
     for (int i = 0; i < 5; i++) {
@@ -114,9 +108,8 @@ static void words_are_quoted_for_a_shell(void **state)
     kas_buf_free(&buf);
 }
 
-static void philox_gives_the_published_numbers(void **state)
+TEST(philox_gives_the_published_numbers)
 {
-    (void)state;
     const struct {
         uint32_t counter[4], key[2], expected[4];
     } cases[] = {
@@ -133,9 +126,8 @@ static void philox_gives_the_published_numbers(void **state)
     }
 }
 
-static void streams_differ_and_are_uniform(void **state)
+TEST(streams_differ_and_are_uniform)
 {
-    (void)state;
     kas_rng a = kas_rng_make(1, KAS_PURPOSE_TEST, 0), b = kas_rng_make(1, KAS_PURPOSE_TEST, 1);
     kas_rng c = kas_rng_make(1, KAS_PURPOSE_INIT, 0), d = kas_rng_make(2, KAS_PURPOSE_TEST, 0);
     uint32_t first = kas_rng_u32(&a);
@@ -161,9 +153,8 @@ static void streams_differ_and_are_uniform(void **state)
     assert_true(fabs(units / DRAWS - 0.5) <= 5 * sqrt(1.0 / 12 / DRAWS));
 }
 
-static void sha256_gives_the_published_digests(void **state)
+TEST(sha256_gives_the_published_digests)
 {
-    (void)state;
     char hex[65];
     kas_sha256_hex("", 0, hex);
     assert_string_equal(hex, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
@@ -186,9 +177,8 @@ static void sha256_gives_the_published_digests(void **state)
 }
 
 /* The digests above come by the processor's instructions where it has them. */
-static void sha256_is_the_same_without_instructions(void **state)
+TEST(sha256_is_the_same_without_instructions)
 {
-    (void)state;
     uint8_t block[9 * 64];
     for (size_t i = 0; i < sizeof block; i++)
         block[i] = (uint8_t)(i * i * 167 + i * 13 + 5);
@@ -202,9 +192,8 @@ static void sha256_is_the_same_without_instructions(void **state)
     }
 }
 
-static void files_are_written_whole_and_read_with_limits(void **state)
+TEST(files_are_written_whole_and_read_with_limits)
 {
-    (void)state;
     char folder[] = "/tmp/kas-test-XXXXXX", path[256], inner[128];
     assert_non_null(mkdtemp(folder));
     snprintf(inner, sizeof inner, "%s/a/b/c", folder);
@@ -233,9 +222,8 @@ static void files_are_written_whole_and_read_with_limits(void **state)
 }
 
 /* Only what a killed write of this very file has left is removed. */
-static void unfinished_files_are_removed(void **state)
+TEST(unfinished_files_are_removed)
 {
-    (void)state;
     static const struct {
         const char *name;
         bool stays;
@@ -270,9 +258,8 @@ static void unfinished_files_are_removed(void **state)
 }
 
 /* What a terminal obeys, and what is no UTF-8, never leaves the program. */
-static void strange_text_is_shown_plain(void **state)
+TEST(strange_text_is_shown_plain)
 {
-    (void)state;
     static const struct {
         const char *text, *plain;
     } cases[] = {
@@ -299,9 +286,8 @@ static void strange_text_is_shown_plain(void **state)
 }
 
 /* An error that comes from `ulimit` says so. */
-static void an_error_names_the_limit(void **state)
+TEST(an_error_names_the_limit)
 {
-    (void)state;
     struct rlimit before, low = {.rlim_cur = 40960};
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     low.rlim_max = before.rlim_max;
@@ -317,9 +303,8 @@ static kas_status parse(const char *text, cJSON **out)
     return kas_json_parse("f.json", text, strlen(text), (kas_json_limits){1000, 4}, out);
 }
 
-static void json_from_strangers_is_checked_before_use(void **state)
+TEST(json_from_strangers_is_checked_before_use)
 {
-    (void)state;
     cJSON *json;
     const struct {
         const char *text, *message;
@@ -358,9 +343,8 @@ static void json_from_strangers_is_checked_before_use(void **state)
     cJSON_Delete(json);
 }
 
-static void json_getters_name_the_field(void **state)
+TEST(json_getters_name_the_field)
 {
-    (void)state;
     cJSON *json;
     assert_int_equal(parse("{\"i\":7,\"r\":1.5,\"s\":\"t\",\"o\":{},\"a\":[]}", &json), KAS_OK);
     int64_t i;
@@ -406,9 +390,8 @@ static void *tell_owner(void *context)
 }
 
 /* Those that it makes and those that they make; nobody else. */
-static void threads_work_for_whom_their_maker_does(void **state)
+TEST(threads_work_for_whom_their_maker_does)
 {
-    (void)state;
     assert_null(kas_thread_owner());
     for (int deeper = 0; deeper < 3; deeper++) {
         asked a = {.deeper = deeper};
@@ -433,9 +416,8 @@ static kas_status count_item(void *context, int thread, int item)
     return item == t->fails_at ? kas_fail(KAS_BAD_INPUT, "item %d", item) : KAS_OK;
 }
 
-static void each_item_comes_once(void **state)
+TEST(each_item_comes_once)
 {
-    (void)state;
     tally t = {.fails_at = -1};
     assert_int_equal(kas_thread_count(3, 100), 3);
     assert_int_equal(kas_thread_count(3, 2), 2);
@@ -451,27 +433,4 @@ static void each_item_comes_once(void **state)
     assert_string_equal(kas_error(), "item 5");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(status_keeps_the_message_and_adds_context),
-        cmocka_unit_test(a_quiet_thread_keeps_the_last_message_of_who_asks_for_legality),
-        cmocka_unit_test(every_status_has_an_exit_code_users_know),
-        cmocka_unit_test(arena_gives_aligned_zeroed_memory_that_stays),
-        cmocka_unit_test(buf_escapes_json_and_grows),
-        cmocka_unit_test(words_are_quoted_for_a_shell),
-        cmocka_unit_test(philox_gives_the_published_numbers),
-        cmocka_unit_test(streams_differ_and_are_uniform),
-        cmocka_unit_test(sha256_gives_the_published_digests),
-        cmocka_unit_test(sha256_is_the_same_without_instructions),
-        cmocka_unit_test(files_are_written_whole_and_read_with_limits),
-        cmocka_unit_test(unfinished_files_are_removed),
-        cmocka_unit_test(strange_text_is_shown_plain),
-        cmocka_unit_test(an_error_names_the_limit),
-        cmocka_unit_test(json_from_strangers_is_checked_before_use),
-        cmocka_unit_test(json_getters_name_the_field),
-        cmocka_unit_test(threads_work_for_whom_their_maker_does),
-        cmocka_unit_test(each_item_comes_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

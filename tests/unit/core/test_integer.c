@@ -3,9 +3,8 @@
 
 #include "host/core/integer.h"
 
-static void test_integers(void **state)
+TEST(test_integers)
 {
-    (void)state;
     static const struct {
         const char *text;
         int64_t low, high, value;
@@ -37,9 +36,8 @@ static void test_integers(void **state)
     }
 }
 
-static void test_seeds(void **state)
+TEST(test_seeds)
 {
-    (void)state;
     static const char *const bad[] = {
         "18446744073709551616", "99999999999999999999", "-1", "", "1 ", "+1"};
     uint64_t value = 77;
@@ -52,9 +50,4 @@ static void test_seeds(void **state)
     assert_true(value == 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_integers),
-                                       cmocka_unit_test(test_seeds)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

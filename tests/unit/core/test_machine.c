@@ -51,9 +51,8 @@ static void assert_limits(uint64_t memory, double cores)
 #define MOUNT_V2 "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
 
 /* A step of a Slurm job: the job's limit, two levels up, binds. */
-static void second_version(void **state)
+TEST_WITH(second_version, set_up, tear_down)
 {
-    (void)state;
     put("/proc/self/mountinfo", "21 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n" MOUNT_V2);
     put("/proc/self/cgroup", "0::/slurm/job_7/step_0/task_1\n");
     put("/sys/fs/cgroup/slurm/job_7/step_0/task_1/memory.max", "max\n");
@@ -67,9 +66,8 @@ static void second_version(void **state)
 }
 
 /* A container with a group namespace of its own: its group is the root that it sees. */
-static void container(void **state)
+TEST_WITH(container, set_up, tear_down)
 {
-    (void)state;
     put("/proc/self/mountinfo", MOUNT_V2);
     put("/proc/self/cgroup", "0::/\n");
     put("/sys/fs/cgroup/memory.max", "2147483648\n");
@@ -78,9 +76,8 @@ static void container(void **state)
 }
 
 /* One hierarchy a controller; the mount shows the container's part of each. */
-static void first_version(void **state)
+TEST_WITH(first_version, set_up, tear_down)
 {
-    (void)state;
     put("/proc/self/mountinfo",
         "40 30 0:35 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n"
         "41 30 0:36 /docker/abc /sys/fs/cgroup/cpu,cpuacct ro - cgroup cgroup rw,cpu,cpuacct\n"
@@ -97,9 +94,8 @@ static void first_version(void **state)
 }
 
 /* The group lies outside of what is mounted: the topmost that is seen still counts. */
-static void group_out_of_sight(void **state)
+TEST_WITH(group_out_of_sight, set_up, tear_down)
 {
-    (void)state;
     put("/proc/self/mountinfo",
         "40 30 0:35 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n" MOUNT_V2);
     put("/proc/self/cgroup", "4:memory:/docker/abcdef\n0::/../other\n");
@@ -110,9 +106,8 @@ static void group_out_of_sight(void **state)
     assert_limits(GIB, INFINITY);
 }
 
-static void without_limits(void **state)
+TEST_WITH(without_limits, set_up, tear_down)
 {
-    (void)state;
     assert_limits(UINT64_MAX, INFINITY); /* nothing there at all */
     put("/proc/self/mountinfo", "nonsense - \n\n - cgroup2\n" MOUNT_V2);
     assert_limits(UINT64_MAX, INFINITY);
@@ -126,9 +121,8 @@ static void without_limits(void **state)
     assert_limits(UINT64_MAX, INFINITY);
 }
 
-static void this_machine(void **state)
+TEST(this_machine)
 {
-    (void)state;
     cpu_set_t all, one;
     const kas_cgroup_limits limits = kas_cgroup_read("");
     const uint64_t physical = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -144,13 +138,4 @@ static void this_machine(void **state)
     assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(second_version),     TEST(container),      TEST(first_version),
-        TEST(group_out_of_sight), TEST(without_limits), cmocka_unit_test(this_machine),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

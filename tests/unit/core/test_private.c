@@ -56,9 +56,8 @@ static kas_status open_cache(void)
     return kas_cache_dir(path);
 }
 
-static void a_new_folder_is_the_users_alone(void **state)
+TEST_WITH(a_new_folder_is_the_users_alone, set_up, tear_down)
 {
-    (void)state;
     static const mode_t masks[] = {0, 022, 0777};
     for (int i = 0; i < 3; i++) {
         umask(masks[i]);
@@ -73,9 +72,8 @@ static void a_new_folder_is_the_users_alone(void **state)
 }
 
 /* Of the folder that KAS_CACHE_DIR names the mode is left; those inside are ours. */
-static void an_open_folder_is_closed(void **state)
+TEST_WITH(an_open_folder_is_closed, set_up, tear_down)
 {
-    (void)state;
     assert_int_equal(mkdir(cache, 0755), 0);
     assert_int_equal(open_cache(), KAS_OK);
     expect_mode(cache, 0755);
@@ -89,9 +87,8 @@ static void an_open_folder_is_closed(void **state)
     expect_mode(inner, 0700);
 }
 
-static void a_folder_that_others_may_write_is_refused(void **state)
+TEST_WITH(a_folder_that_others_may_write_is_refused, set_up, tear_down)
 {
-    (void)state;
     static const mode_t modes[] = {0770, 0720, 0707, 0777, 01777};
     assert_int_equal(mkdir(cache, 0700), 0);
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
@@ -114,9 +111,8 @@ static void a_folder_that_others_may_write_is_refused(void **state)
     expect_refused(open_cache(), "group or others may write it");
 }
 
-static void a_symbolic_link_is_refused(void **state)
+TEST_WITH(a_symbolic_link_is_refused, set_up, tear_down)
 {
-    (void)state;
     char real[300], slash[320];
     snprintf(real, sizeof real, "%s/real", top);
     assert_int_equal(mkdir(real, 0700), 0);
@@ -128,9 +124,8 @@ static void a_symbolic_link_is_refused(void **state)
     expect_refused(open_cache(), "symbolic link");
 }
 
-static void a_folder_above_that_anybody_may_write_is_refused(void **state)
+TEST_WITH(a_folder_above_that_anybody_may_write_is_refused, set_up, tear_down)
 {
-    (void)state;
     assert_int_equal(chmod(top, 0777), 0);
     expect_refused(open_cache(), "sticky bit");
     setenv("KAS_CACHE_DIR", inner, 1);
@@ -139,9 +134,8 @@ static void a_folder_above_that_anybody_may_write_is_refused(void **state)
     assert_int_equal(open_cache(), KAS_OK);
 }
 
-static void what_belongs_to_somebody_else_is_refused(void **state)
+TEST_WITH(what_belongs_to_somebody_else_is_refused, set_up, tear_down)
 {
-    (void)state;
     char file[320];
     if (geteuid() != 0) {
         printf("SKIPPED: only root can give a folder to another user\n");
@@ -161,9 +155,8 @@ static void what_belongs_to_somebody_else_is_refused(void **state)
     assert_int_equal(kas_private_file(file), KAS_OK);
 }
 
-static void a_file_must_be_a_file_that_nobody_else_may_write(void **state)
+TEST_WITH(a_file_must_be_a_file_that_nobody_else_may_write, set_up, tear_down)
 {
-    (void)state;
     char file[320], link[320];
     assert_int_equal(kas_private_folder(cache), KAS_OK);
     snprintf(file, sizeof file, "%s/x.so", cache);
@@ -180,20 +173,4 @@ static void a_file_must_be_a_file_that_nobody_else_may_write(void **state)
     expect_refused(kas_private_file(file), "others could write it");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_new_folder_is_the_users_alone, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_open_folder_is_closed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_folder_that_others_may_write_is_refused, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_symbolic_link_is_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_folder_above_that_anybody_may_write_is_refused, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(what_belongs_to_somebody_else_is_refused, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_file_must_be_a_file_that_nobody_else_may_write, set_up,
-                                        tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

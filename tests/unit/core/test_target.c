@@ -63,9 +63,8 @@ static void expect_refused(const char *path, const char *why)
         fail_msg("expected \"%s\" in: %s", why, kas_error());
 }
 
-static void the_target_of_a_link_is_written(void **state)
+TEST_WITH(the_target_of_a_link_is_written, set_up, tear_down)
 {
-    (void)state;
     assert_int_equal(mkdir(at("there"), 0700), 0);
     assert_int_equal(kas_file_write_atomic(at("there/file"), "old", 3), KAS_OK);
     assert_int_equal(symlink("there/file", at("relative")), 0);
@@ -83,9 +82,8 @@ static void the_target_of_a_link_is_written(void **state)
     expect_refused(at("loop"), "symbolic links");
 }
 
-static void special_files_stay(void **state)
+TEST_WITH(special_files_stay, set_up, tear_down)
 {
-    (void)state;
     struct stat before, after;
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -108,9 +106,8 @@ static void special_files_stay(void **state)
     expect_refused(top, "is a folder");
 }
 
-static void an_input_is_never_replaced(void **state)
+TEST_WITH(an_input_is_never_replaced, set_up, tear_down)
 {
-    (void)state;
     assert_int_equal(kas_file_write_atomic(at("input"), "old", 3), KAS_OK);
     assert_int_equal(link(at("input"), at("hard")), 0);
     assert_int_equal(symlink("input", at("soft")), 0);
@@ -125,9 +122,8 @@ static void an_input_is_never_replaced(void **state)
     assert_int_equal(kas_file_write_atomic(at("missing"), "new", 3), KAS_OK);
 }
 
-static void nor_a_file_in_a_folder_that_is_an_input(void **state)
+TEST_WITH(nor_a_file_in_a_folder_that_is_an_input, set_up, tear_down)
 {
-    (void)state;
     assert_int_equal(kas_mkdirs(at("source/deep")), KAS_OK);
     assert_int_equal(kas_file_write_atomic(at("source/deep/image"), "old", 3), KAS_OK);
     assert_int_equal(kas_file_is_input(at("source")), KAS_OK);
@@ -135,13 +131,4 @@ static void nor_a_file_in_a_folder_that_is_an_input(void **state)
     assert_int_equal(kas_file_write_atomic(at("source/new"), "new", 3), KAS_OK);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_target_of_a_link_is_written, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(special_files_stay, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_input_is_never_replaced, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(nor_a_file_in_a_folder_that_is_an_input, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -251,9 +251,8 @@ _Static_assert(offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize) == 64, "
 _Static_assert(offsetof(cublasLtMatmulHeuristicResult_t, state) == 72, "state");
 _Static_assert(sizeof(CUdeviceptr) == 8, "CUdeviceptr");
 
-static void declarations_agree_with_the_headers(void **state)
+TEST(declarations_agree_with_the_headers)
 {
-    (void)state;
 #ifdef HAVE_HEADERS
     printf("compared at compile time with CUDA %d, cuDNN %d, NCCL %d\n", CUDA_VERSION,
            (int)CUDNN_VERSION, NCCL_VERSION_CODE);
@@ -263,8 +262,4 @@ static void declarations_agree_with_the_headers(void **state)
 #endif
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(declarations_agree_with_the_headers)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

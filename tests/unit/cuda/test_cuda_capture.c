@@ -167,9 +167,8 @@ static void expect_right(const job *j, const answer *answers)
     }
 }
 
-static void a_step_is_one_graph_with_the_same_bits(void **state)
+TEST_WITH(a_step_is_one_graph_with_the_same_bits, set_up, NULL)
 {
-    (void)state;
     for (int ranks = 2; ranks <= MOST; ranks += 2) {
         run((job){.ranks = ranks, .capture = true}, "captured", NULL, captured);
         run((job){.ranks = ranks}, "cut", NULL, cut);
@@ -186,9 +185,8 @@ static void a_step_is_one_graph_with_the_same_bits(void **state)
 }
 
 /* One rank cannot: none captures, and the result is right. (The stand-in wants them alike.) */
-static void a_rank_that_cannot_capture(void **state)
+TEST_WITH(a_rank_that_cannot_capture, set_up, NULL)
 {
-    (void)state;
     static const char *const calls[] = {"cuStreamBeginCapture_v2", "cuStreamEndCapture",
                                         "cuGraphInstantiateWithFlags", "cuStreamWaitEvent"};
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
@@ -204,9 +202,8 @@ static void a_rank_that_cannot_capture(void **state)
     }
 }
 
-static void an_old_nccl_does_not_capture(void **state)
+TEST_WITH(an_old_nccl_does_not_capture, set_up, NULL)
 {
-    (void)state;
     const job j = {.ranks = 2, .capture = true};
     setenv("KAS_SIM_NCCL", "21604", 1);
     run(j, "old", NULL, captured);
@@ -250,9 +247,8 @@ static void expect_end(const char *call, int nth, int code, const char *reason)
         fail_msg("%s: %.1f s", name, seconds);
 }
 
-static void every_exchange_fails(void **state)
+TEST_WITH(every_exchange_fails, set_up, NULL)
 {
-    (void)state;
     enum { IN_PROGRESS = 7 };
     /* The first run makes two and one of these calls; the next are captured. */
     for (int nth = 3; nth <= 4; nth++)
@@ -277,14 +273,4 @@ static int end(void **state)
     return kas_remove_tree(folder) == KAS_OK ? 0 : -1;
 }
 
-#define TEST(f) cmocka_unit_test_setup(f, set_up)
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_step_is_one_graph_with_the_same_bits),
-        TEST(a_rank_that_cannot_capture),
-        TEST(an_old_nccl_does_not_capture),
-        TEST(every_exchange_fails),
-    };
-    return cmocka_run_group_tests(tests, begin, end);
-}
+RUN_TESTS(begin, end)

@@ -66,9 +66,8 @@ static double compare_with_cpu(const kas_conv_desc *d, int offset, const float *
     return worst;
 }
 
-static void convolutions_take_the_right_way(void **state)
+TEST_WITH(convolutions_take_the_right_way, set_up, NULL)
 {
-    (void)state;
     /* Of conv.cu's kernels a forward pass takes two (weights are transposed first), the others one;
      * a depthwise backward pass takes two. */
     routes list[] = {
@@ -133,9 +132,8 @@ static void convolutions_take_the_right_way(void **state)
 }
 
 /* The stand-in's engine with tensor cores rounds to TF32, which shows in 3 digits. */
-static void tf32_only_where_it_is_allowed(void **state)
+TEST_WITH(tf32_only_where_it_is_allowed, set_up, NULL)
 {
-    (void)state;
     kas_conv_desc desc = F32(2, 6, 5, 8, 16, 1, 3, 3, 1, 1, 1, 8, 16, 0);
     float *result[2];
     double largest = 0;
@@ -156,9 +154,8 @@ static void tf32_only_where_it_is_allowed(void **state)
     assert_int_equal(sim.live(), 0);
 }
 
-static void refused_convolutions_fall_back(void **state)
+TEST_WITH(refused_convolutions_fall_back, set_up, NULL)
 {
-    (void)state;
     const struct {
         const char *refused;
         int launches, convolutions;
@@ -186,9 +183,8 @@ static void refused_convolutions_fall_back(void **state)
 }
 
 /* An internal error of a library that leaves the GPU usable is a refusal. */
-static void failures_of_a_library_fall_back(void **state)
+TEST_WITH(failures_of_a_library_fall_back, set_up, NULL)
 {
-    (void)state;
     const kas_conv_desc one = F32(2, 5, 4, 12, 20, 1, 1, 1, 1, 0, 0, 12, 20, 0),
                         three = F32(2, 5, 4, 12, 20, 1, 3, 3, 1, 1, 1, 12, 20, 0);
     const struct {
@@ -228,9 +224,8 @@ static void expect_near(const char *what, double got, double want)
 }
 
 /* y with the bias, and the bias' gradient, against what the same device has without. */
-static void a_bias_comes_with_a_product(void **state)
+TEST_WITH(a_bias_comes_with_a_product, set_up, NULL)
 {
-    (void)state;
     enum { PIXELS = 2 * 5 * 4, IN = 12, OUT = 20 };
     const kas_conv_desc desc = F32(2, 5, 4, IN, OUT, 1, 1, 1, 1, 0, 0, IN, OUT, 0);
     kas_device *device = open_cuda("cuda");
@@ -277,9 +272,8 @@ static void a_bias_comes_with_a_product(void **state)
 }
 
 /* Of each number, which the operations' tests compare with the reference (ops/test_conv.c). */
-static void biases_come_in_every_number(void **state)
+TEST_WITH(biases_come_in_every_number, set_up, NULL)
 {
-    (void)state;
     kas_device *device = open_cuda("cuda");
     float *memory = random_memory(device, 64, 1);
     for (int dtype = 0; dtype < KAS_DTYPES; dtype++) {
@@ -298,9 +292,8 @@ static void biases_come_in_every_number(void **state)
 }
 
 /* Beside cuDNN's forward pass too, but no gradient beside its backward pass. */
-static void a_bias_may_be_refused(void **state)
+TEST_WITH(a_bias_may_be_refused, set_up, NULL)
 {
-    (void)state;
     const struct {
         kas_conv_desc desc;
         const char *refused;
@@ -386,9 +379,8 @@ static void run_epilogue(const epilogue_case *c, size_t number)
     assert_int_equal(sim.live(), 0);
 }
 
-static void epilogues_take_the_right_way(void **state)
+TEST_WITH(epilogues_take_the_right_way, set_up, NULL)
 {
-    (void)state;
     const kas_conv_desc one = F32(2, 5, 4, 12, 20, 1, 1, 1, 1, 0, 0, 12, 20, 0),
                         many = F32(2, 5, 4, 12, 20, 4, 1, 1, 1, 0, 0, 12, 20, 0), /* groups */
         three = F32(2, 5, 4, 12, 20, 1, 3, 3, 1, 1, 1, 12, 20, 0);
@@ -415,9 +407,8 @@ static void epilogues_take_the_right_way(void **state)
 
 /* Prepares an epilogue while one call after the other fails: it is had or not, and nothing is left
  * behind. */
-static void preparing_an_epilogue_may_fail(void **state)
+TEST_WITH(preparing_an_epilogue_may_fail, set_up, NULL)
 {
-    (void)state;
     static const kas_conv_epilogue epilogue = {true, KAS_ACTIVATION_RELU};
     const kas_conv_desc list[] = {F32(2, 5, 4, 12, 20, 1, 1, 1, 1, 0, 0, 12, 20, 0),
                                   F32(2, 5, 4, 12, 20, 1, 3, 3, 1, 1, 1, 12, 20, 0)};
@@ -446,9 +437,8 @@ static void preparing_an_epilogue_may_fail(void **state)
 }
 
 /* A handle without our stream would run on the default stream, where the stand-in aborts. */
-static void cudnn_is_opened_again(void **state)
+TEST_WITH(cudnn_is_opened_again, set_up, NULL)
 {
-    (void)state;
     const kas_conv_desc desc = F32(2, 4, 4, 8, 8, 1, 3, 3, 1, 1, 1, 8, 8, 0);
     kas_device *device = open_cuda("cuda");
     kas_conv *conv = NULL;
@@ -473,9 +463,8 @@ static void cudnn_is_opened_again(void **state)
 }
 
 /* What a handle keeps for the libraries is said, can be had back, and is taken anew. */
-static void workspace_is_given_back(void **state)
+TEST_WITH(workspace_is_given_back, set_up, NULL)
 {
-    (void)state;
     /* Its weights' gradients are transposed in the workspace. */
     const kas_conv_desc desc = F32(2, 6, 6, 8, 8, 1, 3, 3, 1, 1, 1, 8, 8, 1);
     kas_device *device = open_cuda("cuda"), *cpu;
@@ -499,13 +488,11 @@ static void workspace_is_given_back(void **state)
     assert_int_equal(sim.live(), 0);
 }
 
-#define TEST(f) cmocka_unit_test_setup(f, set_up)
 /* What a memory plan counts for the libraries' calls is never passed: not by 16-bit gradients that
  * lie behind an engine's workspace of all but a few bytes, not by transposed weights. So a convolution
  * of too many weights is the libraries' alone. */
-static void workspace_has_a_bound(void **state)
+TEST_WITH(workspace_has_a_bound, set_up, NULL)
 {
-    (void)state;
     enum { EACH_IMAGE = 1000, WEIGHTS = 8 * 3 * 3 * 8, IMAGES = (256 << 20) / EACH_IMAGE };
     kas_conv_desc desc = {2, 1, 1, 8, 8, 1, 3, 3, 1, 1, 1, 8, 8, 1, KAS_BF16, false, false, 0};
     const kas_conv_desc large = F32(1, 1, 1, 8192, 8200, 1, 1, 1, 1, 0, 0, 8192, 8200, 1);
@@ -534,9 +521,8 @@ static void workspace_has_a_bound(void **state)
 }
 
 /* It grows with the GPU, and so do the engines that may be chosen. */
-static void a_large_gpu_has_a_large_workspace(void **state)
+TEST_WITH(a_large_gpu_has_a_large_workspace, set_up, NULL)
 {
-    (void)state;
     enum { EACH_IMAGE = 1000, IMAGES = (257 << 20) / EACH_IMAGE };
     const kas_conv_desc desc = F32(IMAGES, 1, 1, 4, 4, 1, 3, 3, 1, 1, 1, 4, 4, 0);
     const struct {
@@ -561,22 +547,4 @@ static void a_large_gpu_has_a_large_workspace(void **state)
     unsetenv("KAS_SIM_MEMORY");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(convolutions_take_the_right_way),
-        TEST(tf32_only_where_it_is_allowed),
-        TEST(refused_convolutions_fall_back),
-        TEST(a_bias_comes_with_a_product),
-        TEST(biases_come_in_every_number),
-        TEST(a_bias_may_be_refused),
-        TEST(epilogues_take_the_right_way),
-        TEST(preparing_an_epilogue_may_fail),
-        TEST(cudnn_is_opened_again),
-        TEST(workspace_is_given_back),
-        TEST(failures_of_a_library_fall_back),
-        TEST(workspace_has_a_bound),
-        TEST(a_large_gpu_has_a_large_workspace),
-    };
-    return cmocka_run_group_tests(tests, load_sim, NULL);
-}
+RUN_TESTS(load_sim)

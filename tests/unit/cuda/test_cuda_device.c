@@ -16,9 +16,8 @@
 
 /* ---- libraries ------------------------------------------------------------------------------- */
 
-static void missing_libraries_are_named(void **state)
+TEST_WITH(missing_libraries_are_named, set_up, NULL)
 {
-    (void)state;
     kas_device *device;
     setenv("KAS_CUDA_LIBS", "/no/such/library.so", 1);
     assert_int_equal(kas_device_open("cuda", 0, &device), KAS_UNSUPPORTED);
@@ -32,9 +31,8 @@ static void missing_libraries_are_named(void **state)
     kas_device_close(device);
 }
 
-static void no_gpu_and_wrong_ordinal(void **state)
+TEST_WITH(no_gpu_and_wrong_ordinal, set_up, NULL)
 {
-    (void)state;
     kas_device *device;
     setenv("KAS_SIM_DEVICES", "0", 1);
     assert_int_equal(kas_device_open("cuda", 0, &device), KAS_UNSUPPORTED);
@@ -54,9 +52,8 @@ static void no_gpu_and_wrong_ordinal(void **state)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static void memory_runs_out_and_comes_back(void **state)
+TEST_WITH(memory_runs_out_and_comes_back, set_up, NULL)
 {
-    (void)state;
     kas_device *device = open_cuda("cuda");
     void *memory, *more;
     float value = 7;
@@ -128,9 +125,8 @@ static void behave(kas_device *device, char *memory)
     kas_mem_download(device, got, memory, 100);
 }
 
-static void wrong_use_of_memory_is_caught(void **state)
+TEST_WITH(wrong_use_of_memory_is_caught, set_up, NULL)
 {
-    (void)state;
     assert_true(is_caught(touch_on_the_host));
     assert_true(is_caught(read_too_far));
     assert_true(is_caught(use_after_free));
@@ -279,9 +275,8 @@ static int fail_every_call(void)
     }
 }
 
-static void every_call_may_fail_once(void **state)
+TEST_WITH(every_call_may_fail_once, set_up, NULL)
 {
-    (void)state;
     OK(everything("cuda")); /* fills the compile cache */
     assert_int_equal(sim.live(), 0);
     const int tried = fail_every_call();
@@ -290,9 +285,8 @@ static void every_call_may_fail_once(void **state)
 }
 
 /* In a child each, because objects of a dead context are not given back. */
-static void the_gpu_may_die_at_every_call(void **state)
+TEST_WITH(the_gpu_may_die_at_every_call, set_up, NULL)
 {
-    (void)state;
     OK(everything("cuda"));
     int deaths = 0, lost = 0;
     for (int nth = 1;; nth += 7) {
@@ -321,9 +315,8 @@ static void the_gpu_may_die_at_every_call(void **state)
     assert_true(deaths > 20 && lost * 2 > deaths);
 }
 
-static void a_lost_device_stays_lost(void **state)
+TEST_WITH(a_lost_device_stays_lost, set_up, NULL)
 {
-    (void)state;
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
@@ -347,9 +340,8 @@ static void a_lost_device_stays_lost(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static void two_devices_in_one_thread(void **state)
+TEST_WITH(two_devices_in_one_thread, set_up, NULL)
 {
-    (void)state;
     setenv("KAS_SIM_DEVICES", "2", 1);
     kas_device *device[2] = {open_cuda("cuda:0"), open_cuda("cuda:1")};
     const kas_conv_desc desc = F32(1, 4, 4, 8, 8, 1, 1, 1, 1, 0, 0, 8, 8, 0);
@@ -404,9 +396,8 @@ out:
     return status;
 }
 
-static void every_call_of_nvrtc_may_fail(void **state)
+TEST_WITH(every_call_of_nvrtc_may_fail, set_up, NULL)
 {
-    (void)state;
     char folder[] = "/tmp/kas-cuda-test-XXXXXX";
     assert_non_null(mkdtemp(folder));
     int tried = 0;
@@ -433,15 +424,4 @@ static void every_call_of_nvrtc_may_fail(void **state)
     OK(kas_remove_tree(folder));
 }
 
-#define TEST(f) cmocka_unit_test_setup(f, set_up)
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(missing_libraries_are_named),    TEST(no_gpu_and_wrong_ordinal),
-        TEST(memory_runs_out_and_comes_back), TEST(wrong_use_of_memory_is_caught),
-        TEST(every_call_may_fail_once),       TEST(the_gpu_may_die_at_every_call),
-        TEST(a_lost_device_stays_lost),       TEST(two_devices_in_one_thread),
-        TEST(every_call_of_nvrtc_may_fail),
-    };
-    return cmocka_run_group_tests(tests, load_sim, NULL);
-}
+RUN_TESTS(load_sim)

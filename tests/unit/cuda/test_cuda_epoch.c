@@ -149,9 +149,8 @@ static uint64_t end_of_chunk(int chunk)
 /* From one report to the next, in one epoch: one wait, and the device has work during it, but for
  * the last chunk, behind which there is none.  Only the very first chunk makes something: the graph
  * of the second step. */
-static void the_host_waits_for_what_is_not_the_last(void **state)
+TEST_WITH(the_host_waits_for_what_is_not_the_last, set_up, NULL)
 {
-    (void)state;
     watch w = {0};
     const kas_train_options o = options_of(&w);
     assert_int_equal(train(&o), KAS_TRAINED);
@@ -169,9 +168,8 @@ static void the_host_waits_for_what_is_not_the_last(void **state)
 
 /* Around the steps: the order of images, state and sums at the begin, the sums at the end.  How
  * often the host waits there does not depend on the steps. */
-static void an_epoch_makes_nothing(void **state)
+TEST_WITH(an_epoch_makes_nothing, set_up, NULL)
 {
-    (void)state;
     watch many = {0}, few = {0};
     kas_train_options o = options_of(&many);
     assert_int_equal(train(&o), KAS_TRAINED);
@@ -198,9 +196,8 @@ static bool same_file(const char *a, const char *b)
 }
 
 /* A stop is heard a chunk late: the checkpoint is that of all steps that were enqueued. */
-static void a_stop_between_chunks_loses_and_repeats_nothing(void **state)
+TEST_WITH(a_stop_between_chunks_loses_and_repeats_nothing, set_up, NULL)
 {
-    (void)state;
     static const int stops[] = {0, CHUNKS - 2, CHUNKS - 1, CHUNKS + 1};
     watch whole = {0};
     kas_train_options o = options_of(&whole);
@@ -220,9 +217,8 @@ static void a_stop_between_chunks_loses_and_repeats_nothing(void **state)
     }
 }
 
-static void verdicts_and_bad_losses_end_it(void **state)
+TEST_WITH(verdicts_and_bad_losses_end_it, set_up, NULL)
 {
-    (void)state;
     watch pruned = {.stop_step = 1, .verdict = KAS_PRUNE}, diverged = {0};
     kas_train_options o = options_of(&pruned);
     assert_int_equal(train(&o), KAS_PRUNED);
@@ -235,14 +231,4 @@ static void verdicts_and_bad_losses_end_it(void **state)
     assert_int_equal(diverged.chunks, 0); /* a loss that is not finite is no progress */
 }
 
-#define TEST(f) cmocka_unit_test_setup(f, set_up)
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(the_host_waits_for_what_is_not_the_last),
-        TEST(an_epoch_makes_nothing),
-        TEST(a_stop_between_chunks_loses_and_repeats_nothing),
-        TEST(verdicts_and_bad_losses_end_it),
-    };
-    return cmocka_run_group_tests(tests, make_problem, free_problem);
-}
+RUN_TESTS(make_problem, free_problem)

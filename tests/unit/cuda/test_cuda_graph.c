@@ -57,9 +57,8 @@ static void free_counter(counter *c)
     assert_int_equal(sim.live(), 0);
 }
 
-static void plans_become_graphs(void **state)
+TEST_WITH(plans_become_graphs, set_up, NULL)
 {
-    (void)state;
     counter c = make_counter();
     for (int run = 1; run <= 5; run++) {
         OK(kas_plan_run(c.plan));
@@ -75,9 +74,8 @@ static void plans_become_graphs(void **state)
     free_counter(&c);
 }
 
-static void a_plan_that_cannot_be_captured_runs_all_the_same(void **state)
+TEST_WITH(a_plan_that_cannot_be_captured_runs_all_the_same, set_up, NULL)
 {
-    (void)state;
     static const char *const calls[] = {"cuStreamBeginCapture_v2", "cuStreamEndCapture",
                                         "cuGraphInstantiateWithFlags"};
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
@@ -97,9 +95,8 @@ static void a_plan_that_cannot_be_captured_runs_all_the_same(void **state)
 }
 
 /* A later convolution asks for more workspace than the one in the graph. */
-static void a_graph_follows_its_workspace(void **state)
+TEST_WITH(a_graph_follows_its_workspace, set_up, NULL)
 {
-    (void)state;
     const kas_conv_desc small = {2, 6, 5, 8,  16, 1,       3,     3,     1,
                                  1, 1, 8, 16, 0,  KAS_F32, false, false, 0},
                         large = {9, 6, 5, 8,  16, 1,       3,     3,     1,
@@ -128,13 +125,4 @@ static void a_graph_follows_its_workspace(void **state)
     assert_int_equal(sim.live(), 0);
 }
 
-#define TEST(f) cmocka_unit_test_setup(f, set_up)
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(plans_become_graphs),
-        TEST(a_plan_that_cannot_be_captured_runs_all_the_same),
-        TEST(a_graph_follows_its_workspace),
-    };
-    return cmocka_run_group_tests(tests, load_sim, NULL);
-}
+RUN_TESTS(load_sim)

@@ -66,7 +66,7 @@ static void make_nvrtc(const char *soname, int major, int minor)
     make_library(soname, nvrtc_names, text, NULL);
 }
 
-static void the_newest_that_the_driver_takes(void **state)
+TEST_WITH(the_newest_that_the_driver_takes, set_up, tear_down)
 {
     const struct {
         int driver;
@@ -98,9 +98,8 @@ static void assert_refused(kas_status status, const void *table, const char *why
         fail_msg("\"%s\" expected: %s", why, kas_error());
 }
 
-static void versions_that_are_too_old(void **state)
+TEST_WITH(versions_that_are_too_old, set_up, tear_down)
 {
-    (void)state;
     const kas_driver *driver;
     make_driver(11080);
     kas_status status = kas_driver_load(&driver);
@@ -116,9 +115,8 @@ static void versions_that_are_too_old(void **state)
 }
 
 /* A library that is too old hides none that lies in a later folder. */
-static void a_good_one_behind_an_old_one(void **state)
+TEST_WITH(a_good_one_behind_an_old_one, set_up, tear_down)
 {
-    (void)state;
     char old[128], from[128], to[192], path[256];
     const kas_nvrtc *nvrtc;
     make_driver(13000);
@@ -136,9 +134,8 @@ static void a_good_one_behind_an_old_one(void **state)
     assert_string_equal(nvrtc->library.version, "13.1");
 }
 
-static void one_that_is_too_new(void **state)
+TEST_WITH(one_that_is_too_new, set_up, tear_down)
 {
-    (void)state;
     const kas_nvrtc *nvrtc;
     make_driver(12080);
     make_nvrtc("libnvrtc.so.13", 13, 1);
@@ -149,9 +146,8 @@ static void one_that_is_too_new(void **state)
 }
 
 /* cuDNN for a newer CUDA than the driver has would refuse every call. */
-static void cudnn_for_a_newer_driver(void **state)
+TEST_WITH(cudnn_for_a_newer_driver, set_up, tear_down)
 {
-    (void)state;
     const kas_cudnn *dnn;
     make_driver(12080);
     make_library("libcudnn.so.9", cudnn_names,
@@ -162,18 +158,16 @@ static void cudnn_for_a_newer_driver(void **state)
     assert_refused(status, dnn, "is built for CUDA 13, and the driver has CUDA 12");
 }
 
-static void a_library_without_a_function(void **state)
+TEST_WITH(a_library_without_a_function, set_up, tear_down)
 {
-    (void)state;
     const kas_driver *driver;
     make_library("libcuda.so.1", driver_names, "", "cuLaunchKernel");
     kas_status status = kas_driver_load(&driver);
     assert_refused(status, driver, "has no function cuLaunchKernel");
 }
 
-static void a_file_that_is_no_library(void **state)
+TEST_WITH(a_file_that_is_no_library, set_up, tear_down)
 {
-    (void)state;
     char path[128];
     const kas_driver *driver;
     snprintf(path, sizeof path, "%s/libcuda.so.1", folder);
@@ -182,17 +176,4 @@ static void a_file_that_is_no_library(void **state)
     assert_refused(status, driver, "libcuda.so.1");
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(the_newest_that_the_driver_takes),
-        TEST(versions_that_are_too_old),
-        TEST(a_good_one_behind_an_old_one),
-        TEST(cudnn_for_a_newer_driver),
-        TEST(a_library_without_a_function),
-        TEST(a_file_that_is_no_library),
-        TEST(one_that_is_too_new),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -71,9 +71,8 @@ static void run(const char *streams, bool apart, int runs, float result[2 * FLOA
     unsetenv("KAS_CUDA_STREAMS");
 }
 
-static void two_streams_compute_what_one_does(void **state)
+TEST_WITH(two_streams_compute_what_one_does, set_up, NULL)
 {
-    (void)state;
     static float one[2 * FLOATS], two[2 * FLOATS];
     for (int apart = 0; apart < 2; apart++)
         for (int runs = 1; runs <= RUNS; runs++) { /* the second is captured, later ones replay */
@@ -87,9 +86,8 @@ static void two_streams_compute_what_one_does(void **state)
         }
 }
 
-static void they_are_used(void **state)
+TEST_WITH(they_are_used, set_up, NULL)
 {
-    (void)state;
     things t = {0};
     char name[64];
     setenv("KAS_CUDA_STREAMS", "2", 1);
@@ -101,9 +99,8 @@ static void they_are_used(void **state)
     unsetenv("KAS_CUDA_STREAMS");
 }
 
-static void wrong_numbers_are_refused(void **state)
+TEST_WITH(wrong_numbers_are_refused, set_up, NULL)
 {
-    (void)state;
     kas_device *device;
     setenv("KAS_CUDA_STREAMS", "3", 1);
     assert_int_equal(kas_device_open("cuda", 0, &device), KAS_USAGE);
@@ -113,9 +110,8 @@ static void wrong_numbers_are_refused(void **state)
 }
 
 /* What cannot be captured runs step by step; a failure leaves nothing behind. */
-static void every_call_may_fail(void **state)
+TEST_WITH(every_call_may_fail, set_up, NULL)
 {
-    (void)state;
     int tried = 0;
     setenv("KAS_CUDA_STREAMS", "2", 1);
     for (int nth = 1;; nth += 5, tried++) {
@@ -144,9 +140,8 @@ static void every_call_may_fail(void **state)
 }
 
 /* There is memory for one workspace more, not for two: the graph goes on with what it has. */
-static void a_graph_keeps_its_workspaces(void **state)
+TEST_WITH(a_graph_keeps_its_workspaces, set_up, NULL)
 {
-    (void)state;
     const kas_conv_desc large = F32(2, 6, 5, 32, 32, 1, 3, 3, 1, 1, 1, 32, 32, 0);
     things t = {0};
     char name[64];
@@ -169,13 +164,4 @@ static void a_graph_keeps_its_workspaces(void **state)
     unsetenv("KAS_CUDA_STREAMS");
 }
 
-#define TEST(f) cmocka_unit_test_setup(f, set_up)
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(two_streams_compute_what_one_does), TEST(they_are_used),
-        TEST(wrong_numbers_are_refused),         TEST(every_call_may_fail),
-        TEST(a_graph_keeps_its_workspaces),
-    };
-    return cmocka_run_group_tests(tests, load_sim, NULL);
-}
+RUN_TESTS(load_sim)

@@ -13,9 +13,8 @@ static void *function(const char *name)
 
 /* A cache that a stand-in with other checks has filled would abort tests, or let mistakes through.
  */
-static void checks_are_in_the_key(void **state)
+TEST(checks_are_in_the_key)
 {
-    (void)state;
     int (*version)(int *major, int *minor), (*version_with)(const char *added), major, minor;
     *(void **)&version = function("nvrtcVersion");
     *(void **)&version_with = function("kas_sim_version");
@@ -26,8 +25,4 @@ static void checks_are_in_the_key(void **state)
     assert_true(minor >= 100); /* no release of NVIDIA's: they never share an entry */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(checks_are_in_the_key)};
-    return cmocka_run_group_tests(tests, load_sim, NULL);
-}
+RUN_TESTS(load_sim)

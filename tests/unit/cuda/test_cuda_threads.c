@@ -107,9 +107,8 @@ static worker *new_workers(void)
     return w;
 }
 
-static void threads_get_what_one_gets(void **state)
+TEST_WITH(threads_get_what_one_gets, set_up, NULL)
 {
-    (void)state;
     worker *alone = new_workers(), *w = new_workers();
     work(alone);
     if (alone->status != KAS_OK)
@@ -130,9 +129,8 @@ static void threads_get_what_one_gets(void **state)
 }
 
 /* A dead context is dead for every device of the process on that GPU. */
-static void a_dead_gpu_is_told_to_every_thread(void **state)
+TEST_WITH(a_dead_gpu_is_told_to_every_thread, set_up, NULL)
 {
-    (void)state;
     const pid_t pid = fork(); /* objects of a dead context are not given back */
     assert_true(pid >= 0);
     if (pid == 0) {
@@ -152,12 +150,4 @@ static void a_dead_gpu_is_told_to_every_thread(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-#define TEST(f) cmocka_unit_test_setup(f, set_up)
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(threads_get_what_one_gets),
-        TEST(a_dead_gpu_is_told_to_every_thread),
-    };
-    return cmocka_run_group_tests(tests, load_sim, NULL);
-}
+RUN_TESTS(load_sim)

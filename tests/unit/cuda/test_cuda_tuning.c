@@ -137,9 +137,8 @@ static char *cached_plans(void)
     return path;
 }
 
-static void the_fastest_is_taken_once(void **state)
+TEST_WITH(the_fastest_is_taken_once, make_folders, remove_folders)
 {
-    (void)state;
     assert_true(prepare(&conv3x3) > 3 * 2 * 5); /* candidates of three passes were timed */
     assert_int_equal(quiet, 0);                 /* neighbours were made to wait before the first */
     expect_records(cached_plans(), TILE_2, 3);
@@ -149,9 +148,8 @@ static void the_fastest_is_taken_once(void **state)
 
 /* Of the three engines the first has 101 runs, the second one more, because there is a time to compare
  * with, and the last four: it takes nine times as long as the second. */
-static void the_hopeless_are_given_up(void **state)
+TEST_WITH(the_hopeless_are_given_up, make_folders, remove_folders)
 {
-    (void)state;
     kas_conv_desc forward = conv3x3;
     forward.passes = 1u << KAS_CONV_FORWARD;
     /* the second is tried up to three times where the machine disturbs it */
@@ -159,9 +157,8 @@ static void the_hopeless_are_given_up(void **state)
 }
 
 /* What a network does not run is neither timed nor pinned; the others find what was chosen. */
-static void only_passes_that_are_used(void **state)
+TEST_WITH(only_passes_that_are_used, make_folders, remove_folders)
 {
-    (void)state;
     kas_conv_desc forward = conv3x3;
     kas_plan *plan;
     kas_conv *conv;
@@ -184,9 +181,8 @@ static void only_passes_that_are_used(void **state)
 }
 
 /* The stand-in's engines pretend to take a millisecond and more; our kernels take what they do. */
-static void own_depthwise_kernels_are_timed_too(void **state)
+TEST_WITH(own_depthwise_kernels_are_timed_too, make_folders, remove_folders)
 {
-    (void)state;
     const kas_conv_desc depthwise = F32(2, 4, 4, 8, 8, 8, 3, 3, 1, 1, 1, 8, 8, 0);
     assert_true(prepare(&depthwise) > 3 * 2 * 5);
     expect_records(cached_plans(), "direct\n", 3);
@@ -200,17 +196,15 @@ static void own_depthwise_kernels_are_timed_too(void **state)
     expect_records(pins, TILE_1, 3);
 }
 
-static void products_are_timed_too(void **state)
+TEST_WITH(products_are_timed_too, make_folders, remove_folders)
 {
-    (void)state;
     assert_true(prepare(&conv1x1) > 3 * 2 * 5);
     expect_records(cached_plans(), "algorithm ", 3);
     assert_int_equal(prepare(&conv1x1), 0);
 }
 
-static void an_epilogue_is_a_problem_of_its_own(void **state)
+TEST_WITH(an_epilogue_is_a_problem_of_its_own, make_folders, remove_folders)
 {
-    (void)state;
     static const kas_conv_epilogue list[] = {
         {false, KAS_ACTIVATION_RELU}, {true, KAS_ACTIVATION_RELU}, {true, KAS_ACTIVATION_NONE}};
     prepare(&conv3x3);
@@ -223,9 +217,8 @@ static void an_epilogue_is_a_problem_of_its_own(void **state)
 
 /* The fastest engine is not taken where its ReLU makes a number of NaN, without an activation it
  * is. */
-static void an_activation_must_keep_nan(void **state)
+TEST_WITH(an_activation_must_keep_nan, make_folders, remove_folders)
 {
-    (void)state;
     static const kas_conv_epilogue relu = {true, KAS_ACTIVATION_RELU},
                                    none = {true, KAS_ACTIVATION_NONE};
     prepare(&conv3x3);
@@ -239,9 +232,8 @@ static void an_activation_must_keep_nan(void **state)
     losing = "";
 }
 
-static void nothing_is_timed_where_nobody_wants_it(void **state)
+TEST_WITH(nothing_is_timed_where_nobody_wants_it, make_folders, remove_folders)
 {
-    (void)state;
     setenv("KAS_CUDA_PLANS", "heuristic", 1);
     assert_int_equal(prepare(&conv3x3), 0);
     assert_int_equal(quiet, -1);
@@ -255,9 +247,8 @@ static void nothing_is_timed_where_nobody_wants_it(void **state)
 }
 
 /* What a study began with holds, whatever this machine would choose. */
-static void pinned_plans_go_first(void **state)
+TEST_WITH(pinned_plans_go_first, make_folders, remove_folders)
 {
-    (void)state;
     setenv("KAS_CUDA_PINS", pins, 1);
     setenv("KAS_CUDA_PLANS", "heuristic", 1);
     prepare(&conv3x3);
@@ -268,9 +259,8 @@ static void pinned_plans_go_first(void **state)
     expect_records(cached_plans(), "", 0);
 }
 
-static void a_study_takes_the_plans_of_the_cache(void **state)
+TEST_WITH(a_study_takes_the_plans_of_the_cache, make_folders, remove_folders)
 {
-    (void)state;
     prepare(&conv3x3);
     setenv("KAS_CUDA_PINS", pins, 1);
     assert_int_equal(prepare(&conv3x3), 0);
@@ -289,9 +279,8 @@ static void write_to_all(const char *below, const char *text, size_t size, bool 
     globfree(&found);
 }
 
-static void damaged_records_are_made_again(void **state)
+TEST_WITH(damaged_records_are_made_again, make_folders, remove_folders)
 {
-    (void)state;
     static const char *const texts[] = {
         "",
         "nonsense\n",
@@ -318,9 +307,8 @@ static void damaged_records_are_made_again(void **state)
 }
 
 /* The second engine fails as it is captured, once: the first is taken for that pass. */
-static void an_engine_that_fails_is_passed_over(void **state)
+TEST_WITH(an_engine_that_fails_is_passed_over, make_folders, remove_folders)
 {
-    (void)state;
     char usual[4096], name[64];
     kas_conv *conv;
     const char *value = getenv("KAS_CACHE_DIR");
@@ -342,9 +330,8 @@ static void an_engine_that_fails_is_passed_over(void **state)
 
 /* The scratch memory for timing is not to be had; the convolution's own is. Nothing is written
  * down: another time there may be memory. */
-static void without_memory_the_ranking_decides(void **state)
+TEST_WITH(without_memory_the_ranking_decides, make_folders, remove_folders)
 {
-    (void)state;
     const kas_conv_desc large = F32(64, 32, 32, 8, 8, 1, 3, 3, 1, 1, 1, 8, 8, 0);
     setenv("KAS_SIM_MEMORY", "1000000", 1); /* x alone has 2 MB */
     setenv("KAS_CUDA_PINS", pins, 1);
@@ -353,9 +340,8 @@ static void without_memory_the_ranking_decides(void **state)
     expect_records(cached_plans(), "", 0);
 }
 
-static void every_call_while_timing_may_fail(void **state)
+TEST_WITH(every_call_while_timing_may_fail, make_folders, remove_folders)
 {
-    (void)state;
     int tried = 0;
     for (int nth = 1;; nth += 59, tried++) {
         char name[64], usual[4096];
@@ -436,42 +422,18 @@ static void let_threads_choose(void)
     assert_int_equal(sim.live(), 0);
 }
 
-static void threads_choose_the_same(void **state)
+TEST_WITH(threads_choose_the_same, make_folders, remove_folders)
 {
-    (void)state;
     let_threads_choose();
 }
 
 /* A folder in the lock's place: nobody gets it, all of them time, and the first pins. */
-static void threads_choose_the_same_without_a_lock(void **state)
+TEST_WITH(threads_choose_the_same_without_a_lock, make_folders, remove_folders)
 {
-    (void)state;
     char lock[192];
     snprintf(lock, sizeof lock, "%s/timing.lock", cached_plans());
     OK(kas_mkdirs(lock));
     let_threads_choose();
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, make_folders, remove_folders)
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(the_fastest_is_taken_once),
-        TEST(the_hopeless_are_given_up),
-        TEST(only_passes_that_are_used),
-        TEST(own_depthwise_kernels_are_timed_too),
-        TEST(products_are_timed_too),
-        TEST(an_epilogue_is_a_problem_of_its_own),
-        TEST(an_activation_must_keep_nan),
-        TEST(nothing_is_timed_where_nobody_wants_it),
-        TEST(pinned_plans_go_first),
-        TEST(a_study_takes_the_plans_of_the_cache),
-        TEST(damaged_records_are_made_again),
-        TEST(an_engine_that_fails_is_passed_over),
-        TEST(without_memory_the_ranking_decides),
-        TEST(every_call_while_timing_may_fail),
-        TEST(threads_choose_the_same),
-        TEST(threads_choose_the_same_without_a_lock),
-    };
-    return cmocka_run_group_tests(tests, load_sim, NULL);
-}
+RUN_TESTS(load_sim)

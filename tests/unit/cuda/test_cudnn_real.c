@@ -295,9 +295,8 @@ static void every_epilogue_has_a_plan(const char *json)
 /* The first layer of a network at 224x224: were the images of 3 channels given as they are, cuDNN
  * would copy all of them (98 MiB at batch 128), and beyond batch 330 no engine with tensor cores
  * would fit into our workspace for the gradient of the weights. */
-static void the_stem_is_not_copied(void **state)
+TEST(the_stem_is_not_copied)
 {
-    (void)state;
     static const kas_conv_pass passes[] = {KAS_CONV_FORWARD, KAS_CONV_BACKWARD_WEIGHTS};
     enum { MOST = 10 << 20 };
     kas_cuda *cuda = describe_gpu(gpus[0]);
@@ -330,27 +329,23 @@ static void the_stem_is_not_copied(void **state)
     forget_gpu(cuda);
 }
 
-static void plans_for_an_h100(void **state)
+TEST(plans_for_an_h100)
 {
-    (void)state;
     every_pass_has_a_plan(gpus[0]);
 }
 
-static void plans_for_an_a100(void **state)
+TEST(plans_for_an_a100)
 {
-    (void)state;
     every_pass_has_a_plan(gpus[1]);
 }
 
-static void epilogues_for_an_h100(void **state)
+TEST(epilogues_for_an_h100)
 {
-    (void)state;
     every_epilogue_has_a_plan(gpus[0]);
 }
 
-static void epilogues_for_an_a100(void **state)
+TEST(epilogues_for_an_a100)
 {
-    (void)state;
     every_epilogue_has_a_plan(gpus[1]);
 }
 
@@ -361,11 +356,4 @@ const char *__lsan_default_suppressions(void)
     return "leak:cublasLtCreate\n";
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_stem_is_not_copied), cmocka_unit_test(plans_for_an_h100),
-        cmocka_unit_test(plans_for_an_a100), cmocka_unit_test(epilogues_for_an_h100),
-        cmocka_unit_test(epilogues_for_an_a100)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

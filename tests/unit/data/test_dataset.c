@@ -207,9 +207,8 @@ static void expect_bad(const char *words)
     print_message("    %s\n", kas_error() + strlen(folder) + 1);
 }
 
-static void accepted_forms(void **state)
+TEST(accepted_forms)
 {
-    (void)state;
     recipe r = good_recipe();
     cook(&r);
     expect_good();
@@ -233,9 +232,8 @@ static void accepted_forms(void **state)
         expect_bad(words);                                                                         \
     } while (0)
 
-static void missing_objects(void **state)
+TEST(missing_objects)
 {
-    (void)state;
     CASE(r.leave_out = "train/images", "train/images is missing|uint8 [N][H][W][C]");
     CASE(r.leave_out = "train/labels", "train/labels is missing|integers [12]");
     CASE(r.leave_out = "test/images", "test/images is missing");
@@ -249,9 +247,8 @@ static void missing_objects(void **state)
     expect_bad("train is missing|a group with images and labels");
 }
 
-static void wrong_shapes_and_types(void **state)
+TEST(wrong_shapes_and_types)
 {
-    (void)state;
     CASE(r.image_type = H5T_IEEE_F32LE, "train/images|expected uint8|found float32 [12][5][6][3]");
     CASE(r.image_type = H5T_STD_I8LE, "train/images|expected uint8|found int8");
     CASE(r.image_rank = 3, "train/images|[N][H][W][C]|found uint8 [12][5][6]");
@@ -265,9 +262,8 @@ static void wrong_shapes_and_types(void **state)
     CASE(r.label_type = H5T_IEEE_F64LE, "train/labels|integers [12]|float64");
 }
 
-static void bad_values(void **state)
+TEST(bad_values)
 {
-    (void)state;
     CASE(r.bad_label = 4, "train/labels: entry 3|[0, 3]|found 4");
     CASE((r.bad_label = -1, r.label_type = H5T_STD_I64LE), "train/labels: entry 3|found -1");
     CASE((r.bad_label = 70000, r.label_type = H5T_STD_I32LE), "train/labels: entry 3|found 70000");
@@ -290,9 +286,8 @@ static void overwrite(const void *data, size_t size)
     assert_int_equal(kas_file_write_atomic(file_path, data, size), KAS_OK);
 }
 
-static void not_a_readable_file(void **state)
+TEST(not_a_readable_file)
 {
-    (void)state;
     overwrite("", 0);
     expect_bad("not an HDF5 file");
     overwrite("label,pixels\n1,2\n", 17);
@@ -307,9 +302,8 @@ static void not_a_readable_file(void **state)
     unlink(file_path);
 }
 
-static void too_large(void **state)
+TEST(too_large)
 {
-    (void)state;
     recipe r = good_recipe();
     r.train[1] = r.test[1] = 200, r.train[2] = r.test[2] = 200; /* 1.8 MiB */
     cook(&r);
@@ -332,9 +326,8 @@ static void too_large(void **state)
 }
 
 /* A cut file is always refused: HDF5 keeps the length in its header. */
-static void truncated(void **state)
+TEST(truncated)
 {
-    (void)state;
     recipe r = good_recipe();
     cook(&r);
     kas_buf whole = {0};
@@ -369,9 +362,8 @@ static kas_dataset *filled(uint32_t train, uint32_t classes)
 }
 
 /* As many as a class number of 16 bits can name. */
-static void names_of_many_classes(void **state)
+TEST(names_of_many_classes)
 {
-    (void)state;
     enum { CLASSES = 65535 };
     kas_dataset *d = filled(10, CLASSES), *back = NULL;
     assert_int_equal(kas_dataset_name_class(d, CLASSES - 1, "the last"), KAS_OK);
@@ -383,9 +375,8 @@ static void names_of_many_classes(void **state)
     kas_dataset_close(d);
 }
 
-static void writes_what_it_reads(void **state)
+TEST(writes_what_it_reads)
 {
-    (void)state;
     kas_dataset *d = filled(20, 5), *back = NULL;
     assert_int_equal(kas_dataset_name_class(d, 2, "two \"words\""), KAS_OK);
     char killed[4200], running[4200]; /* what two other writers have left or are writing */
@@ -425,9 +416,8 @@ static void writes_what_it_reads(void **state)
     kas_dataset_close(d);
 }
 
-static void mean_and_std(void **state)
+TEST(mean_and_std)
 {
-    (void)state;
     kas_dataset *d = NULL;
     assert_int_equal(kas_dataset_create(1, 2, 2, 2, 2, 1, &d), KAS_OK);
     memcpy(d->train.pixels, (uint8_t[]){0, 51, 255, 51, 0, 51, 255, 51}, 8);
@@ -459,9 +449,8 @@ static void check_split(const kas_dataset *d, uint64_t seed, double fraction)
     free(seen), free(of_class), free(all), free(index);
 }
 
-static void split_is_balanced_and_fixed(void **state)
+TEST(split_is_balanced_and_fixed)
 {
-    (void)state;
     kas_dataset *d = filled(997, 10);
     check_split(d, 1, 0.1);
     check_split(d, 2, 0.33);
@@ -505,9 +494,8 @@ static void check_halves(const kas_dataset *d, uint64_t seed, uint32_t count, ui
     free(of_class), free(seen);
 }
 
-static void halves_are_balanced_and_fixed(void **state)
+TEST(halves_are_balanced_and_fixed)
 {
-    (void)state;
     kas_dataset *d = filled(997, 10);
     uint32_t *index[3], n, m, first;
     for (int i = 0; i < 3; i++) {
@@ -551,9 +539,8 @@ static void point_elsewhere(int way, const char *other, const char *raw)
     assert_true(H5Fclose(file) >= 0);
 }
 
-static void other_files_are_not_read(void **state)
+TEST(other_files_are_not_read)
 {
-    (void)state;
     char kept[128], other[128], raw[128], pixels[12 * 5 * 6 * 3] = "";
     recipe r = good_recipe();
     memcpy(kept, file_path, sizeof kept);
@@ -570,22 +557,4 @@ static void other_files_are_not_read(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(accepted_forms),
-        cmocka_unit_test(missing_objects),
-        cmocka_unit_test(wrong_shapes_and_types),
-        cmocka_unit_test(bad_values),
-        cmocka_unit_test(other_files_are_not_read),
-        cmocka_unit_test(not_a_readable_file),
-        cmocka_unit_test(too_large),
-        cmocka_unit_test(truncated),
-        cmocka_unit_test(writes_what_it_reads),
-        cmocka_unit_test(names_of_many_classes),
-        cmocka_unit_test(mean_and_std),
-        cmocka_unit_test(split_is_balanced_and_fixed),
-        cmocka_unit_test(halves_are_balanced_and_fixed),
-    };
-    return cmocka_run_group_tests(tests, set_up, remove_folder);
-}
+RUN_TESTS(set_up, remove_folder)

@@ -37,9 +37,8 @@ static double expected(const kas_raster *in, kas_box box, uint32_t w, uint32_t h
     return sum / weights;
 }
 
-static void resampling_follows_its_formula(void **state)
+TEST(resampling_follows_its_formula)
 {
-    (void)state;
     kas_rng rng = kas_rng_make(1, KAS_PURPOSE_TEST, 0);
     kas_resize_scratch scratch = {0};
     double worst = 0;
@@ -88,9 +87,8 @@ static void resampling_follows_its_formula(void **state)
 
 /* ---- views ----------------------------------------------------------------------------------- */
 
-static void views_stay_inside(void **state)
+TEST(views_stay_inside)
 {
-    (void)state;
     const uint32_t sizes[][2] = {{500, 375}, {375, 500}, {1, 1}, {1, 900}, {900, 1}, {224, 224}};
     bool mirror;
     double least = 1, most = 0;
@@ -144,9 +142,8 @@ static double mean_error(const kas_picture *p, const uint8_t *pixels, uint32_t c
     return sum / (double)size;
 }
 
-static void jpeg_images_of_every_kind(void **state)
+TEST(jpeg_images_of_every_kind)
 {
-    (void)state;
     const uint32_t sizes[][2] = {{1, 1}, {7, 3}, {8, 8}, {17, 33}, {640, 11}, {100, 75}};
     kas_picture p = {0};
     for (int i = 0; i < 6; i++)
@@ -183,9 +180,8 @@ static void jpeg_images_of_every_kind(void **state)
 }
 
 /* A part that is decoded alone has the pixels of the whole. */
-static void parts_are_those_of_the_whole(void **state)
+TEST(parts_are_those_of_the_whole)
 {
-    (void)state;
     enum { WIDTH = 331, HEIGHT = 217 };
     kas_rng rng = kas_rng_make(2, KAS_PURPOSE_TEST, 0);
     kas_picture whole = {0}, part = {0};
@@ -221,9 +217,8 @@ static void parts_are_those_of_the_whole(void **state)
     kas_picture_free(&part);
 }
 
-static void png_images_of_every_kind(void **state)
+TEST(png_images_of_every_kind)
 {
-    (void)state;
     kas_picture p = {0};
     size_t size;
     uint32_t w, h;
@@ -256,9 +251,8 @@ static void take_bytes(png_structp png, png_bytep bytes, png_size_t size)
 }
 
 /* What other programs write: 16 bits, and nothing that says how bright they are. */
-static void png_images_of_16_bits(void **state)
+TEST(png_images_of_16_bits)
 {
-    (void)state;
     kas_picture p = {0};
     kas_buf file = {0};
     png_byte row[] = {0, 0, 0x40, 0, 0x80, 0, 0xff, 0xff};
@@ -290,9 +284,8 @@ static void refused(const uint8_t *bytes, size_t size, const char *words)
     kas_renderer_free(&renderer);
 }
 
-static void damage_is_refused(void **state)
+TEST(damage_is_refused)
 {
-    (void)state;
     uint8_t *pixels = fixture_pixels(2, 60, 50, 3), *images[2];
     size_t size[2];
     images[0] = fixture_jpeg(pixels, 60, 50, 3, 90, 0, &size[0]);
@@ -329,32 +322,15 @@ static void damage_is_refused(void **state)
     free(pixels), free(images[0]), free(images[1]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resampling_follows_its_formula),
-        cmocka_unit_test(views_stay_inside),
-        cmocka_unit_test(jpeg_images_of_every_kind),
-        cmocka_unit_test(parts_are_those_of_the_whole),
-        cmocka_unit_test(png_images_of_every_kind),
-        cmocka_unit_test(png_images_of_16_bits),
-        cmocka_unit_test(damage_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()
 
 #else
 
-static void without_the_libraries(void **state)
+TEST(without_the_libraries)
 {
-    (void)state;
     print_message("SKIPPED: this build has no libjpeg-turbo or no libpng\n");
     skip();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(without_the_libraries)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()
 #endif

@@ -88,16 +88,14 @@ static void expect(kas_guard_work work, kas_guard_limits limits, kas_status stat
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left */
 }
 
-static void results_come_back(void **state)
+TEST(results_come_back)
 {
-    (void)state;
     expect(succeed, generous, KAS_OK, "");
     expect(refuse, generous, KAS_BAD_INPUT, "the file is green, expected blue");
 }
 
-static void ends_are_told_apart(void **state)
+TEST(ends_are_told_apart)
 {
-    (void)state;
     expect(crash, generous, KAS_BAD_INPUT,
            "f.h5: reading train/images crashed|Segmentation fault|damaged");
     expect(leave, generous, KAS_BAD_INPUT, "f.h5: opening the file crashed|ended by itself");
@@ -105,9 +103,8 @@ static void ends_are_told_apart(void **state)
     expect(sleep_long, little_time, KAS_BAD_INPUT, "f.h5: waiting|2 seconds");
 }
 
-static void memory_is_limited(void **state)
+TEST(memory_is_limited)
 {
-    (void)state;
 #ifdef __SANITIZE_ADDRESS__
     print_message("SKIPPED: the address sanitizer reserves memory of its own\n");
     skip();
@@ -121,9 +118,8 @@ static void on_signal(int number)
     (void)number;
 }
 
-static void inherited_signals_do_no_harm(void **state)
+TEST(inherited_signals_do_no_harm)
 {
-    (void)state;
     sigset_t all, old;
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, &old);
@@ -133,13 +129,4 @@ static void inherited_signals_do_no_harm(void **state)
     sigprocmask(SIG_SETMASK, &old, NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(results_come_back),
-        cmocka_unit_test(ends_are_told_apart),
-        cmocka_unit_test(memory_is_limited),
-        cmocka_unit_test(inherited_signals_do_no_harm),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -121,9 +121,8 @@ static void refused(kas_cifar kind, const char *source, const char *words)
     print_message("    %s\n", kas_error());
 }
 
-static void cifar10_folder(void **state)
+TEST(cifar10_folder)
 {
-    (void)state;
     for (uint32_t i = 0; i < 5; i++) {
         char name[32];
         snprintf(name, sizeof name, "data_batch_%u.bin", i + 1);
@@ -154,9 +153,8 @@ static void cifar10_folder(void **state)
     refused(KAS_CIFAR10, folder, "data_batch_3.bin|found 0 bytes");
 }
 
-static void cifar100_archive(void **state)
+TEST(cifar100_archive)
 {
-    (void)state;
     kas_buf tar = fake_tar();
     const char *forms[] = {"c.tar.gz", "c.tar"};
     gzip(forms[0], tar.data, tar.size);
@@ -175,9 +173,8 @@ static void cifar100_archive(void **state)
     kas_buf_free(&tar);
 }
 
-static void damaged_archives(void **state)
+TEST(damaged_archives)
 {
-    (void)state;
     kas_buf tar = fake_tar();
     int trials = 0;
     for (size_t size = 0; size < tar.size - 1024; size += 51234, trials++) {
@@ -207,9 +204,8 @@ static void damaged_archives(void **state)
     print_message("    %d cut archives, each refused\n", trials);
 }
 
-static void limits_are_balanced(void **state)
+TEST(limits_are_balanced)
 {
-    (void)state;
     kas_dataset *d = NULL;
     assert_int_equal(kas_dataset_create(1, 1, 1, 3, 30, 9, &d), KAS_OK);
     for (uint32_t i = 0; i < 30; i++) {
@@ -231,9 +227,8 @@ static void limits_are_balanced(void **state)
 /* Sample mean and share of pixels far from it: must not tell the class. Learning tests are the
  * business of datasets/FORMAT.md's figures; here: same seed same images, other seed others, and the
  * mean brightness of each class within what 200 images allow. */
-static void shapes_hide_the_class(void **state)
+TEST(shapes_hide_the_class)
 {
-    (void)state;
     kas_dataset *a = NULL, *b = NULL;
     assert_int_equal(kas_make_shapes(2400, 12, 16, 12, 3, &a), KAS_OK);
     assert_int_equal(kas_make_shapes(1200, 12, 16, 12, 3, &b), KAS_OK);
@@ -259,12 +254,4 @@ static void shapes_hide_the_class(void **state)
     assert_int_equal(kas_make_shapes(10, 10, 16, 13, 0, &a), KAS_BAD_INPUT);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cifar10_folder),        cmocka_unit_test(cifar100_archive),
-        cmocka_unit_test(damaged_archives),      cmocka_unit_test(limits_are_balanced),
-        cmocka_unit_test(shapes_hide_the_class),
-    };
-    return cmocka_run_group_tests(tests, set_up, remove_folder);
-}
+RUN_TESTS(set_up, remove_folder)

@@ -93,9 +93,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void files_arrive_whole(void **state)
+TEST(files_arrive_whole)
 {
-    (void)state;
     kas_folder_options o = usual();
     put_folder();
     kas_dataset *d = import(&o), *other;
@@ -135,9 +134,8 @@ static void files_arrive_whole(void **state)
     kas_dataset_close(d);
 }
 
-static void shares_and_limits(void **state)
+TEST(shares_and_limits)
 {
-    (void)state;
     kas_folder_options o = usual();
     OK(kas_remove_tree(folder));
     OK(kas_mkdirs(folder));
@@ -182,9 +180,8 @@ static uint8_t *pass_of(const kas_dataset *d, const kas_pass *pass, int threads)
     return all;
 }
 
-static void any_number_of_threads_gives_the_same_bits(void **state)
+TEST(any_number_of_threads_gives_the_same_bits)
 {
-    (void)state;
     kas_folder_options o = usual();
     put_folder();
     kas_dataset *d = import(&o);
@@ -220,9 +217,8 @@ static void any_number_of_threads_gives_the_same_bits(void **state)
 }
 
 /* Stored as pixels: what an evaluation sees, or as near as another scale of decoding allows. */
-static void pixels_are_the_middle_of_images(void **state)
+TEST(pixels_are_the_middle_of_images)
 {
-    (void)state;
     kas_folder_options o = usual();
     put_folder();
     kas_dataset *encoded = import(&o), *pixels;
@@ -273,9 +269,8 @@ static bool same_file(const char *a, const char *b)
     return same;
 }
 
-static void training_goes_on_exactly(void **state)
+TEST(training_goes_on_exactly)
 {
-    (void)state;
     kas_folder_options f = usual();
     kas_device *device;
     kas_net *net;
@@ -316,9 +311,8 @@ static void refused(const kas_folder_options *o, const char *words)
     print_message("    %s\n", kas_error() + strlen(folder) + 1);
 }
 
-static void damaged_folders_are_refused(void **state)
+TEST(damaged_folders_are_refused)
 {
-    (void)state;
     kas_folder_options o = usual();
     OK(kas_remove_tree(folder));
     OK(kas_mkdirs(folder));
@@ -353,9 +347,8 @@ static void damaged_folders_are_refused(void **state)
 }
 
 /* All files of a set are damaged: leaving them out would leave nothing. */
-static void a_set_of_damaged_files_is_refused(void **state)
+TEST(a_set_of_damaged_files_is_refused)
 {
-    (void)state;
     kas_folder_options o = usual();
     put_folder();
     OK(kas_remove_tree(in_folder("src/val")));
@@ -367,9 +360,8 @@ static void a_set_of_damaged_files_is_refused(void **state)
 }
 
 /* One changed bit of one image in the HDF5 file. */
-static void a_damaged_image_is_named(void **state)
+TEST(a_damaged_image_is_named)
 {
-    (void)state;
     kas_folder_options o = usual();
     put_folder();
     kas_dataset *d = import(&o);
@@ -407,9 +399,8 @@ static void a_damaged_image_is_named(void **state)
 }
 
 /* Random bytes of the HDF5 file: refused, or read with what is there; never a crash. */
-static void damaged_files_never_crash(void **state)
+TEST(damaged_files_never_crash)
 {
-    (void)state;
     kas_folder_options o = usual();
     put_folder();
     kas_dataset_close(import(&o));
@@ -460,34 +451,15 @@ static void damaged_files_never_crash(void **state)
     kas_buf_free(&file);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files_arrive_whole),
-        cmocka_unit_test(shares_and_limits),
-        cmocka_unit_test(any_number_of_threads_gives_the_same_bits),
-        cmocka_unit_test(pixels_are_the_middle_of_images),
-        cmocka_unit_test(training_goes_on_exactly),
-        cmocka_unit_test(damaged_folders_are_refused),
-        cmocka_unit_test(a_set_of_damaged_files_is_refused),
-        cmocka_unit_test(a_damaged_image_is_named),
-        cmocka_unit_test(damaged_files_never_crash),
-    };
-    return cmocka_run_group_tests(tests, set_up, remove_folder);
-}
+RUN_TESTS(set_up, remove_folder)
 
 #else
 
-static void without_the_libraries(void **state)
+TEST(without_the_libraries)
 {
-    (void)state;
     print_message("SKIPPED: this build has no libjpeg-turbo or no libpng\n");
     skip();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(without_the_libraries)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()
 #endif

@@ -64,9 +64,8 @@ static void clear(void)
     OK(kas_mkdirs(folder));
 }
 
-static void grey_and_colour_plain_and_gzip(void **state)
+TEST(grey_and_colour_plain_and_gzip)
 {
-    (void)state;
     for (int i = 0; i < 4; i++) {
         uint32_t c = i % 2 ? 3 : 1;
         kas_dataset *d = NULL, *back = NULL;
@@ -102,9 +101,8 @@ static void refused(const char *words)
     print_message("    %s\n", kas_error() + strlen(folder) + 1);
 }
 
-static void wrong_files_are_refused(void **state)
+TEST(wrong_files_are_refused)
 {
-    (void)state;
     const uint32_t train[4] = {TRAIN, H, W, 3}, other[4] = {TEST, H, W + 1, 3},
                    few[1] = {TRAIN - 1};
     clear();
@@ -144,9 +142,8 @@ static void wrong_files_are_refused(void **state)
 
 /* Written at 4 times the size: the file holds what kas_resize gives, and says mean and deviation of
  * that; gzip makes it smaller and changes nothing. */
-static void written_at_another_size(void **state)
+TEST(written_at_another_size)
 {
-    (void)state;
     enum { SIDE = 20 };
     kas_dataset *d = NULL, *plain = NULL, *packed = NULL;
     kas_resize_scratch scratch = {0};
@@ -174,12 +171,4 @@ static void written_at_another_size(void **state)
     kas_dataset_close(packed);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(grey_and_colour_plain_and_gzip),
-        cmocka_unit_test(wrong_files_are_refused),
-        cmocka_unit_test(written_at_another_size),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+RUN_TESTS(make_folder, remove_folder)

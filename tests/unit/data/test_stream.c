@@ -175,9 +175,8 @@ static void read_in_every_way(const kas_dataset *streamed, const kas_dataset *wh
     }
 }
 
-static void every_storage_gives_the_same_pixels(void **state)
+TEST(every_storage_gives_the_same_pixels)
 {
-    (void)state;
     const storage list[] = {
         {.name = "contiguous"},
         {.name = "chunks of 5 images", .images = 5},
@@ -260,9 +259,8 @@ static int read_large_file(void)
     return most < LIMIT_KIB ? 0 : 1;
 }
 
-static void memory_is_constant(void **state)
+TEST(memory_is_constant)
 {
-    (void)state;
     const storage chunks = {.images = 16};
     write_file(&chunks, 2048, 128);
     pid_t child = fork();
@@ -276,9 +274,8 @@ static void memory_is_constant(void **state)
 }
 
 /* More than two windows of tiny images, in chunks that neighbours cross. */
-static void windows_are_read(void **state)
+TEST(windows_are_read)
 {
-    (void)state;
     enum { COUNT = 20000, BATCH = 100, PIXELS = 4 * 4 * C };
     const storage chunks = {.images = 7};
     kas_dataset *whole = NULL, *d = NULL;
@@ -307,9 +304,8 @@ static void windows_are_read(void **state)
 }
 
 /* An image a chunk, as a compressed set has it: the time to find them grows with their number, and not with its square. */
-static void many_chunks_are_found(void **state)
+TEST(many_chunks_are_found)
 {
-    (void)state;
     const storage gzip = {.images = 1, .deflate = true};
     kas_dataset *whole = NULL, *d = NULL;
     write_file(&gzip, 20000, 4);
@@ -351,9 +347,8 @@ static kas_status read_to_failure(const kas_dataset *d, int threads, uint32_t *b
     return status;
 }
 
-static void damaged_chunks_are_named(void **state)
+TEST(damaged_chunks_are_named)
 {
-    (void)state;
     const storage gzip = {.images = 4, .deflate = true};
     char first[1024] = "";
     uint32_t batches, first_batches = 0;
@@ -382,9 +377,8 @@ static void damaged_chunks_are_named(void **state)
     assert_non_null(strstr(kas_error(), "train/images: chunk 3 cannot be inflated"));
 }
 
-static void cut_while_reading(void **state)
+TEST(cut_while_reading)
 {
-    (void)state;
     const storage plain = {0};
     kas_dataset *d = NULL;
     uint32_t batches;
@@ -397,9 +391,8 @@ static void cut_while_reading(void **state)
 }
 
 /* More bytes than a digest has must not reach its memory. */
-static void a_digest_is_one_text(void **state)
+TEST(a_digest_is_one_text)
 {
-    (void)state;
     static char digits[1000][64];
     kas_dataset *d = NULL;
     write_file(&(storage){0}, TRAIN, 0);
@@ -411,9 +404,8 @@ static void a_digest_is_one_text(void **state)
     assert_non_null(strstr(kas_error(), "expected a string of 64 bytes"));
 }
 
-static void the_largest_limit_is_long(void **state)
+TEST(the_largest_limit_is_long)
 {
-    (void)state;
     kas_dataset *d = NULL;
     write_file(&(storage){0}, TRAIN, 0);
     setenv("KAS_DATA_LIMIT_SECONDS", "4294967296", 1);
@@ -423,9 +415,8 @@ static void the_largest_limit_is_long(void **state)
 }
 
 /* What a child with corrupted memory could leave. */
-static void impossible_places_are_refused(void **state)
+TEST(impossible_places_are_refused)
 {
-    (void)state;
     kas_extent extent[2] = {{100, 60, 0}, {160, 60, 0}};
     uint64_t offset[4] = {0, 20, 50, 90};
     uint32_t crc[3] = {0};
@@ -459,9 +450,8 @@ static void impossible_places_are_refused(void **state)
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-static void orders_are_permutations(void **state)
+TEST(orders_are_permutations)
 {
-    (void)state;
     enum { COUNT = 80 * KAS_SHUFFLE_BLOCK };
     static uint32_t index[COUNT], order[COUNT], again[COUNT];
     static uint8_t seen[3 * COUNT + 1];
@@ -492,19 +482,4 @@ static void orders_are_permutations(void **state)
     assert_in_range(turns, 3600, 4600); /* about half of 8192 */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_storage_gives_the_same_pixels),
-        cmocka_unit_test(memory_is_constant),
-        cmocka_unit_test(windows_are_read),
-        cmocka_unit_test(many_chunks_are_found),
-        cmocka_unit_test(damaged_chunks_are_named),
-        cmocka_unit_test(cut_while_reading),
-        cmocka_unit_test(a_digest_is_one_text),
-        cmocka_unit_test(the_largest_limit_is_long),
-        cmocka_unit_test(impossible_places_are_refused),
-        cmocka_unit_test(orders_are_permutations),
-    };
-    return cmocka_run_group_tests(tests, set_up, remove_folder);
-}
+RUN_TESTS(set_up, remove_folder)

@@ -110,9 +110,8 @@ static void check_passes(kas_device *device, const kas_conv_desc *d)
     kas_conv_free(conv);
 }
 
-static void within_memory(void **state)
+TEST(within_memory)
 {
-    (void)state;
     static const int channels[] = {1, 4, 6, 12, 24}, sizes[] = {7, 16};
     enum { CHANNELS = sizeof channels / sizeof *channels, SIZES = sizeof sizes / sizeof *sizes };
     kas_device *device;
@@ -143,8 +142,4 @@ static void within_memory(void **state)
     kas_device_close(device);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(within_memory)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

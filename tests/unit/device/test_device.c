@@ -42,9 +42,8 @@ static void run(kas_module *module, const char *name, unsigned gx, unsigned gy, 
     kas_plan_free(plan);
 }
 
-static void test_open(void **state)
+TEST(test_open)
 {
-    (void)state;
     kas_device *device;
     const char *bad[] = {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cpu:0", "cuda:0,1"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -61,9 +60,8 @@ static void test_open(void **state)
     kas_device_close(NULL);
 }
 
-static void test_memory(void **state)
+TEST(test_memory)
 {
-    (void)state;
     void *memory;
     OK(kas_mem_alloc(the_device, 0, &memory));
     kas_mem_free(the_device, memory);
@@ -80,9 +78,8 @@ static void test_memory(void **state)
     kas_mem_free(the_device, memory);
 }
 
-static void test_modules(void **state)
+TEST(test_modules)
 {
-    (void)state;
     kas_module *module;
     kas_function *function, *again;
     assert_int_equal(kas_module_load(the_device, "/nowhere/x.so", &module), KAS_DEVICE);
@@ -96,9 +93,8 @@ static void test_modules(void **state)
 }
 
 /* Zero, copy and launch in program order; blocks of all three coordinates; launches refused. */
-static void test_plan(void **state)
+TEST(test_plan)
 {
-    (void)state;
     kas_module *module = load(0);
     kas_function *function;
     kas_plan *plan;
@@ -138,9 +134,8 @@ static void test_plan(void **state)
 }
 
 /* The three orders must agree on right kernels and must not on one without a barrier. */
-static void test_orders(void **state)
+TEST(test_orders)
 {
-    (void)state;
     double value[200], want[200], *got;
     for (int i = 0; i < 200; i++)
         value[i] = i + 1, want[i] = (i + 1) % 200 + 1;
@@ -175,9 +170,8 @@ static void test_orders(void **state)
     kas_mem_free(the_device, x);
 }
 
-static void test_philox(void **state)
+TEST(test_philox)
 {
-    (void)state;
     kas_module *module = load(0);
     uint32_t *memory, got[3 * 2 * 5 * 4], want[4];
     OK(kas_mem_alloc(the_device, sizeof got, (void **)&memory));
@@ -236,9 +230,8 @@ static void check_math(const char *what, const double *x, size_t count, double f
     FREE(in, out);
 }
 
-static void test_math(void **state)
+TEST(test_math)
 {
-    (void)state;
     enum { COUNT = 40001 };
     static double x[COUNT];
     for (int i = 0; i < COUNT; i++)
@@ -254,9 +247,8 @@ static void test_math(void **state)
     check_math("special", special, sizeof special / sizeof *special, 1e-30, 3e-7);
 }
 
-static void test_timer(void **state)
+TEST(test_timer)
 {
-    (void)state;
     kas_timer *timer;
     double seconds = -1;
     OK(kas_timer_create(the_device, &timer));
@@ -267,9 +259,8 @@ static void test_timer(void **state)
 }
 
 /* Each step has a time of its own, and is run. */
-static void test_times_of_steps(void **state)
+TEST(test_times_of_steps)
 {
-    (void)state;
     enum { LARGE = 1 << 24 };
     kas_plan *plan;
     char *memory, last = 1;
@@ -292,9 +283,8 @@ static void test_times_of_steps(void **state)
 }
 
 /* Normal numbers of the deviation that was asked for; after a million of them the same come again. */
-static void test_normal_numbers(void **state)
+TEST(test_normal_numbers)
 {
-    (void)state;
     enum { MILLION = 1 << 20, MORE = 5 };
     float *memory, *values = malloc((MILLION + MORE) * sizeof *values);
     double sum = 0, square = 0;
@@ -313,9 +303,8 @@ static void test_normal_numbers(void **state)
     free(values);
 }
 
-static void test_texts(void **state)
+TEST(test_texts)
 {
-    (void)state;
     assert_non_null(strstr(kas_prelude_text, "#define KAS_LANES"));
     assert_non_null(strstr(kas_builtin_text[0], "KAS_KERNEL(kas_dev_add, kas_rows_args)"));
     assert_null(strstr(kas_builtin_text[0], "#include"));
@@ -332,15 +321,4 @@ static int open_cpu(void **state)
     return kas_device_open("cpu", 2, &the_device) != KAS_OK;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_open),           cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_modules),        cmocka_unit_test(test_plan),
-        cmocka_unit_test(test_orders),         cmocka_unit_test(test_philox),
-        cmocka_unit_test(test_math),           cmocka_unit_test(test_timer),
-        cmocka_unit_test(test_times_of_steps), cmocka_unit_test(test_normal_numbers),
-        cmocka_unit_test(test_texts),
-    };
-    return cmocka_run_group_tests(tests, open_cpu, close_the_device);
-}
+RUN_TESTS(open_cpu, close_the_device)

@@ -77,9 +77,8 @@ static uint32_t bits_of(float f)
     return bits;
 }
 
-static void every_value_comes_and_goes(void **state)
+TEST(every_value_comes_and_goes)
 {
-    (void)state;
     static uint32_t bits[ALL], value[ALL], back[ALL];
     for (uint32_t i = 0; i < ALL; i++)
         bits[i] = i;
@@ -107,9 +106,8 @@ static void every_value_comes_and_goes(void **state)
 
 /* The float in the middle of each value and the next one, its neighbours on both sides, and those
  * of the values: where a rounding goes wrong if it goes wrong anywhere. */
-static void rounds_to_nearest_even(void **state)
+TEST(rounds_to_nearest_even)
 {
-    (void)state;
     enum { EACH = 6 };
     static uint32_t in[ALL * EACH], out[ALL * EACH];
     for (int f = 0; f < FORMATS; f++) {
@@ -142,9 +140,8 @@ static void rounds_to_nearest_even(void **state)
 }
 
 /* Bits drawn at random, so that every exponent of a float is met, and every kind of NaN. */
-static void rounds_any_float(void **state)
+TEST(rounds_any_float)
 {
-    (void)state;
     enum { COUNT = 200000 };
     static uint32_t in[COUNT], out[COUNT];
     kas_rng rng = kas_rng_make(3, KAS_PURPOSE_TEST, 0);
@@ -163,9 +160,8 @@ static void rounds_any_float(void **state)
 }
 
 /* Pitches keep 16 bytes; convolutions name numbers that are none. */
-static void sizes_and_pitches(void **state)
+TEST(sizes_and_pitches)
 {
-    (void)state;
     assert_int_equal(kas_dtype_size(KAS_F32), 4);
     assert_int_equal(kas_dtype_size(KAS_BF16), 2);
     assert_int_equal(kas_dtype_size(KAS_F16), 2);
@@ -204,13 +200,4 @@ static int open_cpu(void **state)
     return kas_device_open("cpu", 1, &the_device) != KAS_OK;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_value_comes_and_goes),
-        cmocka_unit_test(rounds_to_nearest_even),
-        cmocka_unit_test(rounds_any_float),
-        cmocka_unit_test(sizes_and_pitches),
-    };
-    return cmocka_run_group_tests(tests, open_cpu, close_the_device);
-}
+RUN_TESTS(open_cpu, close_the_device)

@@ -124,9 +124,8 @@ static void run(rank_body *body, const char *name, int ranks)
     assert_false(kas_file_exists(path)); /* the id is gone once all have joined */
 }
 
-static void test_sums(void **state)
+TEST(test_sums)
 {
-    (void)state;
     run(check_mean, "mean2", 2);
     run(check_mean, "mean4", 4);
     run(check_gather, "gather3", 3);
@@ -143,9 +142,8 @@ static int meet(kas_device *device, kas_group *group, int rank, int ranks)
     return all[ranks - 1] == ranks - 1 ? 0 : WRONG;
 }
 
-static void test_stale_id(void **state)
+TEST(test_stale_id)
 {
-    (void)state;
     char stale[256], path[256];
     const int times = strcmp(spec, "cpu") == 0 ? STALE : 4;
     for (int i = 0; i < times; i++) {
@@ -172,9 +170,8 @@ static void test_stale_id(void **state)
 }
 
 /* In a child, as all ranks are: this process never opens a device, which its children then could not. */
-static void test_nobody_comes(void **state)
+TEST(test_nobody_comes)
 {
-    (void)state;
     int status;
     const double start = kas_monotonic();
     fflush(NULL);
@@ -209,9 +206,8 @@ static bool maps_memory(pid_t pid, bool *named)
 }
 
 /* All ranks are killed before the last one has come: the memory goes with them. */
-static void test_killed_while_joining(void **state)
+TEST(test_killed_while_joining)
 {
-    (void)state;
     pid_t pid[2];
     bool named;
     int status;
@@ -234,9 +230,8 @@ static void test_killed_while_joining(void **state)
 }
 
 /* An id whose process has ended, or whose number another process or file has got, is refused. */
-static void test_id_of_another(void **state)
+TEST(test_id_of_another)
 {
-    (void)state;
     char id[KAS_SHARED_ID], other[KAS_SHARED_ID];
     int process, file;
     kas_shared *own, *shared;
@@ -278,9 +273,8 @@ static int exchange_for_ever(kas_device *device, kas_group *group, int rank, int
     }
 }
 
-static void test_a_rank_ends(void **state)
+TEST(test_a_rank_ends)
 {
-    (void)state;
     for (int hangs = 0; hangs < 2; hangs++) {
         pid_t pid[3];
         int status[3];
@@ -323,9 +317,8 @@ static int as_planted_rank(const char *name, int rank)
 
 /* Every call of NCCL fails once: both ranks end, neither hangs nor is killed by a broken rule of the
  * stand-in. */
-static void test_every_call_fails(void **state)
+TEST(test_every_call_fails)
 {
-    (void)state;
     static const char *const functions[] = {"ncclGetUniqueId", "ncclCommInitRankConfig",
                                             "ncclAllReduce", "ncclAllGather"};
     static const int calls[] = {1, 1, 6, 1};
@@ -372,16 +365,4 @@ static int teardown(void **state)
     return kas_remove_tree(folder) == KAS_OK ? 0 : -1;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_stale_id),
-        cmocka_unit_test(test_nobody_comes),
-        cmocka_unit_test(test_killed_while_joining),
-        cmocka_unit_test(test_id_of_another),
-        cmocka_unit_test(test_a_rank_ends),
-        cmocka_unit_test(test_every_call_fails),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+RUN_TESTS(setup, teardown)

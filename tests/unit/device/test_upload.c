@@ -43,9 +43,8 @@ static void start_round(kas_upload *upload, float *host, float *ring, int round)
 
 /* Every round's numbers are counted once, though the copies run ahead of the work: a wait that is
  * missing anywhere would count some twice and some never. */
-static void uploads_overlap_and_keep_order(void **state)
+TEST(uploads_overlap_and_keep_order)
 {
-    (void)state;
     for (int cuda = 0; cuda < 2; cuda++) {
         kas_device *device;
         kas_upload *upload;
@@ -82,8 +81,4 @@ static void uploads_overlap_and_keep_order(void **state)
     assert_int_equal(sim.live(), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(uploads_overlap_and_keep_order)};
-    return cmocka_run_group_tests(tests, load_sim, NULL);
-}
+RUN_TESTS(load_sim)

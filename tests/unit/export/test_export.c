@@ -20,9 +20,8 @@ static void assert_text(kas_buf *found, const char *expected)
     kas_buf_free(found);
 }
 
-static void test_sizes(void **state)
+TEST(test_sizes)
 {
-    (void)state;
     static const struct {
         const char *dim, *python;
     } cases[] = {
@@ -52,9 +51,8 @@ static void assert_node(const kas_kernel *k, int node, const char *expected)
     kas_buf_free(&text);
 }
 
-static void test_nodes(void **state)
+TEST(test_nodes)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_input(&k);
     assert_node(&k, kas_build_shift(&k, x, KAS_AXIS_W, -1), "torch.roll(n0, 1, dims=4)");
@@ -124,7 +122,7 @@ static void path_in(const fixture *f, const char *name, char out[128])
     snprintf(out, 128, "%s/%s", f->dir, name);
 }
 
-static void test_weights_round_trip(void **state)
+TEST(test_weights_round_trip)
 {
     fixture *f = *state;
     char path[128];
@@ -142,7 +140,7 @@ static void test_weights_round_trip(void **state)
 }
 
 /* A state_dict of PyTorch also has the number of batches of each batch norm. */
-static void test_counts_of_batches(void **state)
+TEST(test_counts_of_batches)
 {
     fixture *f = *state;
     char path[128];
@@ -164,7 +162,7 @@ static void test_counts_of_batches(void **state)
 }
 
 /* One tensor, which is not of this network. */
-static void test_foreign_weights(void **state)
+TEST(test_foreign_weights)
 {
     fixture *f = *state;
     char path[128];
@@ -180,7 +178,7 @@ static void test_foreign_weights(void **state)
     assert_non_null(strstr(kas_error(), "\"conv1.weight\" is missing"));
 }
 
-static void test_logits_not_finite(void **state)
+TEST(test_logits_not_finite)
 {
     fixture *f = *state;
     char path[128];
@@ -196,7 +194,7 @@ static void test_logits_not_finite(void **state)
 }
 
 /* Verification reports what the script says, by its exit code. */
-static void test_verify(void **state)
+TEST(test_verify)
 {
     fixture *f = *state;
     char path[128];
@@ -220,16 +218,4 @@ static void test_verify(void **state)
     assert_text(&report, "yes");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_nodes),
-        cmocka_unit_test(test_weights_round_trip),
-        cmocka_unit_test(test_counts_of_batches),
-        cmocka_unit_test(test_foreign_weights),
-        cmocka_unit_test(test_logits_not_finite),
-        cmocka_unit_test(test_verify),
-    };
-    return cmocka_run_group_tests(tests, open_fixture, close_fixture);
-}
+RUN_TESTS(open_fixture, close_fixture)

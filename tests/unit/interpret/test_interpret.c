@@ -110,9 +110,8 @@ static void assert_agrees(const char *name, const kas_net *net, const kas_replac
     }
 }
 
-static void layers_agree(void **state)
+TEST(layers_agree)
 {
-    (void)state;
     static const char *const names[] = {"resnet20"};
     kas_net *net = zoo_net(9, 7);
     assert_non_null(net);
@@ -172,9 +171,8 @@ static bool known_kernel_agrees(const kas_embedded *file, bool stride_inside, co
     return fits;
 }
 
-static void known_kernels_agree(void **state)
+TEST(known_kernels_agree)
 {
-    (void)state;
     kas_net *net = awkward();
     kas_target *targets;
     int count, seen[2] = {0};
@@ -189,9 +187,8 @@ static void known_kernels_agree(void **state)
 }
 
 /* A map that keeps apart a dim behind others, where the input's channels are not in the order of the groups. */
-static void group_dims_anywhere(void **state)
+TEST(group_dims_anywhere)
 {
-    (void)state;
     kas_net *net = awkward();
     kas_target *targets;
     kas_replacement r;
@@ -237,9 +234,8 @@ static bool is_sound(const kas_replacement *r)
 }
 
 /* Samples kernels; together they have every primitive. */
-static void primitives_agree(void **state)
+TEST(primitives_agree)
 {
-    (void)state;
     enum { FEWEST = 160, MOST = 1000 };
     const uint64_t all = KAS_OP_BIT(KAS_OP_COUNT) - 1;
     kas_net *net = awkward();
@@ -284,9 +280,8 @@ static void primitives_agree(void **state)
 }
 
 /* Weights begin as those of a training with the same seed. */
-static void weights_are_of_training(void **state)
+TEST(weights_are_of_training)
 {
-    (void)state;
     kas_net *net;
     kas_params params;
     kas_interpret_memory memory = {0};
@@ -318,14 +313,4 @@ static void weights_are_of_training(void **state)
     kas_net_free(net);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layers_agree),
-        cmocka_unit_test(known_kernels_agree),
-        cmocka_unit_test(group_dims_anywhere),
-        cmocka_unit_test(primitives_agree),
-        cmocka_unit_test(weights_are_of_training),
-    };
-    return cmocka_run_group_tests_name("interpret", tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -26,9 +26,8 @@ static kas_work finished_work(int index, double accuracy, double latency, double
     return w;
 }
 
-static void best_and_frontier(void **state)
+TEST(best_and_frontier)
 {
-    (void)state;
     kas_work work[] = {finished_work(0, 0.5, 1.0, 9),  finished_work(1, 0.7, 2.0, 8),
                        finished_work(2, 0.7, 3.0, 7),  finished_work(3, 0.4, 0.5, 6),
                        finished_work(4, 0.45, 1.0, 5), finished_work(5, 0.9, 0.1, 1),
@@ -52,9 +51,8 @@ static void best_and_frontier(void **state)
         assert_int_equal(frontier[i], with_it[i]);
 }
 
-static void leaderboard(void **state)
+TEST(leaderboard)
 {
-    (void)state;
     kas_work work[] = {finished_work(0, 0.6, 2.0, 9), finished_work(0, 0.5, 1.0, 50),
                        finished_work(1, 0.7, 4.0, 25), finished_work(2, 0.1, 4.0, 25)};
     work[0].kind = KAS_WORK_BASELINE;
@@ -98,11 +96,4 @@ static void leaderboard(void **state)
     kas_buf_free(&text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(best_and_frontier),
-        cmocka_unit_test(leaderboard),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

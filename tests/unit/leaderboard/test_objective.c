@@ -27,9 +27,8 @@ static const kas_point points[] = {
     {.accuracy = 0.95, .cost = NAN, .number = 8}};
 enum { POINTS = sizeof points / sizeof *points };
 
-static void fronts(void **state)
+TEST(fronts)
 {
-    (void)state;
     static const int expected[POINTS] = {0, 0, 1, 0, 1, 0, 1, POINTS, POINTS};
     int front[POINTS];
     OK(kas_pareto_fronts(points, POINTS, front));
@@ -39,9 +38,8 @@ static void fronts(void **state)
 }
 
 /* A chain in which every point dominates the next: one front each. */
-static void a_front_each(void **state)
+TEST(a_front_each)
 {
-    (void)state;
     kas_point chain[5];
     int front[5];
     for (int i = 0; i < 5; i++)
@@ -52,9 +50,8 @@ static void a_front_each(void **state)
 }
 
 /* Front 0 from 0.9 to 0.6 and from 10 to 1: 0.9 (10), 0.8 (5), 0.8 (5), 0.6 (1). */
-static void crowding(void **state)
+TEST(crowding)
 {
-    (void)state;
     int front[POINTS];
     double distance[POINTS];
     OK(kas_pareto_fronts(points, POINTS, front));
@@ -78,9 +75,8 @@ static void assert_order(int objective, double max_loss, const kas_point *point,
                      kas_objective_names[objective], i, order[i], expected[i]);
 }
 
-static void orders(void **state)
+TEST(orders)
 {
-    (void)state;
     static const int by_accuracy[POINTS] = {8, 0, 4, 1, 5, 2, 3, 6, 7};
     assert_order(KAS_OBJECTIVE_ACCURACY, 1, points, POINTS, by_accuracy);
     static const int by_front[POINTS] = {0, 3, 5, 1, 4, 6, 2, 8, 7};
@@ -110,9 +106,8 @@ static void assert_selected(const kas_point *point, int count, const int *expect
 }
 
 /* Nobody is within a point, and costs count all the same among those near the best. */
-static void selection_where_nobody_is_within(void **state)
+TEST(selection_where_nobody_is_within)
 {
-    (void)state;
     static const kas_point late[] = {{0.390, 0.61, 2.9, 0}, {0.386, 0.60, 3.2, 1},
                                      {0.364, 0.34, 5.5, 2}, {0.380, 1.00, 3.5, 3},
                                      {0.379, 0.99, 3.6, 4}, {0.325, 0.24, 9.5, 5}};
@@ -123,9 +118,8 @@ static void selection_where_nobody_is_within(void **state)
 }
 
 /* What the unmodified network (number -1) dominates comes behind its front. */
-static void the_unmodified_network_is_a_point(void **state)
+TEST(the_unmodified_network_is_a_point)
 {
-    (void)state;
     static const kas_point all[] = {{.accuracy = 0.6, .cost = 1, .number = -1},
                                     {.accuracy = 0.59, .cost = 1.5, .number = 0},
                                     {.accuracy = 0.5, .cost = 0.5, .number = 1},
@@ -201,9 +195,8 @@ static void assert_finalists(const kas_ending *end, const int *expected, int cou
 
 /* The unmodified network has 60 of 100. A loss of k points has the error sqrt(k - k * k / 100): 1
  * point counts as 1.99, 2 as 3.4, 3 as 4.71. */
-static void finalists_and_answer(void **state)
+TEST(finalists_and_answer)
 {
-    (void)state;
     kas_work work[] = {item(KAS_WORK_BASELINE, 0, 60, 60, 1.0),
                        item(KAS_WORK_CANDIDATE, 0, 70, 58, 0.9),  /* lucky, but within */
                        item(KAS_WORK_CANDIDATE, 1, 59, 60, 0.5),  /* within, fast */
@@ -237,9 +230,8 @@ static void finalists_and_answer(void **state)
 
 /* The confirming half is asked about the four fastest that the selecting half allows, or about as
  * many as there are finalists: the fifth may be confirmed by chance like any other. */
-static void few_are_confirmed(void **state)
+TEST(few_are_confirmed)
 {
-    (void)state;
     kas_work work[7] = {item(KAS_WORK_BASELINE, 0, 60, 60, 1.0)};
     for (int i = 0; i < 6; i++)
         work[i + 1] = item(KAS_WORK_CANDIDATE, i, 60, i < 4 ? 50 : 60, 0.4 + 0.1 * i);
@@ -257,9 +249,8 @@ static void few_are_confirmed(void **state)
     forget(work, 7);
 }
 
-static void without_a_kernel_within_the_loss(void **state)
+TEST(without_a_kernel_within_the_loss)
 {
-    (void)state;
     kas_work work[] = {
         item(KAS_WORK_BASELINE, 0, 60, 60, 1.0), item(KAS_WORK_CANDIDATE, 0, 50, 58, 0.9),
         item(KAS_WORK_CANDIDATE, 1, 55, 41, 0.5), item(KAS_WORK_CANDIDATE, 2, 55, 52, 0.5)};
@@ -291,9 +282,8 @@ static void without_a_kernel_within_the_loss(void **state)
 }
 
 /* What fails by its latency or by its loss is nearer than what fails by both. */
-static void the_nearest(void **state)
+TEST(the_nearest)
 {
-    (void)state;
     kas_work work[] = {item(KAS_WORK_BASELINE, 0, 60, 60, 1.0),
                        item(KAS_WORK_CANDIDATE, 0, 64, 64, 1.65), /* too slow by 0.65 */
                        item(KAS_WORK_CANDIDATE, 1, 59, 59, 1.01), /* too slow, and loses 1.99 */
@@ -319,9 +309,8 @@ static void assert_missing(const kas_search_options *o, const kas_work *nearest,
     assert_string_equal(kas_ending_missing(o, nearest, missing), text);
 }
 
-static void ended_without_an_answer(void **state)
+TEST(ended_without_an_answer)
 {
-    (void)state;
     kas_work work[] = {item(KAS_WORK_BASELINE, 0, 60, 60, 1.0),
                        item(KAS_WORK_CANDIDATE, 0, 50, 60, 0.5),
                        item(KAS_WORK_CANDIDATE, 1, 50, 60, 0.5)};
@@ -366,9 +355,8 @@ static kas_work in_turns(int index, double ratio)
 }
 
 /* The ratio in turns takes the place of that of the search. */
-static void timed_in_turns(void **state)
+TEST(timed_in_turns)
 {
-    (void)state;
     kas_work work[] = {item(KAS_WORK_BASELINE, 0, 60, 60, 2.0),
                        item(KAS_WORK_CANDIDATE, 0, 60, 60, 1.0), /* 0.5 in the search */
                        item(KAS_WORK_CANDIDATE, 1, 60, 60, 1.2),
@@ -419,9 +407,8 @@ static void assert_exchanges(kas_work *work, int count, const char *expected)
 }
 
 /* Of all seeds, not of the first one only. */
-static void ways_to_exchange(void **state)
+TEST(ways_to_exchange)
 {
-    (void)state;
     char one[] = "NCCL 1", two[] = "NCCL 2";
     kas_work work[] = {
         final(KAS_WORK_CANDIDATE, 7, 0, 60, 1),      final(KAS_WORK_FINAL, 7, 0, 61, 1),
@@ -442,9 +429,8 @@ static void ways_to_exchange(void **state)
 }
 
 /* Differences of candidate 7 to the unmodified network: 1, 3, 2 points. */
-static void figures_over_seeds(void **state)
+TEST(figures_over_seeds)
 {
-    (void)state;
     kas_work work[] = {
         final(KAS_WORK_FINAL, 3, 0, 70, 2),          final(KAS_WORK_FINAL, 3, 1, 74, 4),
         final(KAS_WORK_FINAL, 3, 2, 90, 4),          final(KAS_WORK_FINAL, 7, 0, 61, 1),
@@ -489,9 +475,8 @@ static void figures_over_seeds(void **state)
 }
 
 /* One seed: the interval is over the 100 images; 3 points lost have the error 1.7059. */
-static void figures_of_one_seed(void **state)
+TEST(figures_of_one_seed)
 {
-    (void)state;
     kas_work work[] = {final(KAS_WORK_FINAL, 7, 0, 57, 1),
                        final(KAS_WORK_FINAL_BASELINE, 0, 0, 60, 2)};
     kas_finalist list[KAS_FINALISTS_MOST + 1];
@@ -522,9 +507,8 @@ static void figures_of_one_seed(void **state)
 }
 
 /* Where the answer is a known kernel, the best of the others is named too. */
-static void the_best_new_kernel(void **state)
+TEST(the_best_new_kernel)
 {
-    (void)state;
     kas_work work[] = {
         item(KAS_WORK_BASELINE, 0, 60, 60, 2),  item(KAS_WORK_CANDIDATE, 6, 55, 55, 1),
         item(KAS_WORK_CANDIDATE, 7, 60, 60, 1), item(KAS_WORK_CANDIDATE, 8, 57, 57, 0.5),
@@ -552,9 +536,8 @@ static void the_best_new_kernel(void **state)
 }
 
 /* A kernel may be faster than the unmodified network, and not fast enough. */
-static void the_answer_under_a_limit_of_the_latency(void **state)
+TEST(the_answer_under_a_limit_of_the_latency)
 {
-    (void)state;
     kas_work work[] = {
         item(KAS_WORK_BASELINE, 0, 60, 60, 2), item(KAS_WORK_CANDIDATE, 7, 55, 55, 0.6),
         item(KAS_WORK_CANDIDATE, 8, 60, 60, 1.6), final(KAS_WORK_FINAL, 7, 0, 57, 0.6),
@@ -569,26 +552,4 @@ static void the_answer_under_a_limit_of_the_latency(void **state)
     forget(work, 5);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fronts),
-        cmocka_unit_test(a_front_each),
-        cmocka_unit_test(crowding),
-        cmocka_unit_test(orders),
-        cmocka_unit_test(selection_where_nobody_is_within),
-        cmocka_unit_test(the_unmodified_network_is_a_point),
-        cmocka_unit_test(finalists_and_answer),
-        cmocka_unit_test(few_are_confirmed),
-        cmocka_unit_test(without_a_kernel_within_the_loss),
-        cmocka_unit_test(the_nearest),
-        cmocka_unit_test(ended_without_an_answer),
-        cmocka_unit_test(timed_in_turns),
-        cmocka_unit_test(ways_to_exchange),
-        cmocka_unit_test(figures_over_seeds),
-        cmocka_unit_test(figures_of_one_seed),
-        cmocka_unit_test(the_best_new_kernel),
-        cmocka_unit_test(the_answer_under_a_limit_of_the_latency),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

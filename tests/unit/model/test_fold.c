@@ -93,9 +93,8 @@ static void compare(const char *name, int side, int n, kas_tape_mode mode, doubl
     assert_true(folded <= 4 * (passes + epsilon));
 }
 
-static void networks_agree(void **state)
+TEST(networks_agree)
 {
-    (void)state;
     compare("resnet20", 8, 3, KAS_TAPE_INFER, 50);
     compare("mobilenet_v2", 16, 4, KAS_TAPE_EVALUATE, 2000);
     compare("resnext29_2x64d:width=8", 8, 2, KAS_TAPE_INFER, 500);
@@ -103,9 +102,8 @@ static void networks_agree(void **state)
     compare(epilogues_net, 9, 3, KAS_TAPE_INFER, 20);
 }
 
-static void networks_agree_in_16_bits(void **state)
+TEST(networks_agree_in_16_bits)
 {
-    (void)state;
     for (int k = 0; k < 2; k++) {
         the_precision = k ? KAS_PRECISION_FP16 : KAS_PRECISION_BF16;
         compare("resnet20", 8, 3, KAS_TAPE_INFER, 10);
@@ -116,9 +114,8 @@ static void networks_agree_in_16_bits(void **state)
 }
 
 /* Parameters that change after the plan was recorded, one by one, all at once and from a file. */
-static void new_parameters_are_folded(void **state)
+TEST(new_parameters_are_folded)
 {
-    (void)state;
     pair p = make("resnet20", 8, 2, false);
     kas_plan *plan = record(&p, KAS_TAPE_INFER);
     const size_t kept = kas_model_kept(p.model);
@@ -145,9 +142,8 @@ static void new_parameters_are_folded(void **state)
 }
 
 /* Without the library nothing is folded, and all is as it was. */
-static void devices_without_it_go_pass_by_pass(void **state)
+TEST(devices_without_it_go_pass_by_pass)
 {
-    (void)state;
     if (kas_device_get_info(device)->kind != KAS_DEVICE_CPU)
         skip();
     assert_int_equal(kas_device_cpu_use_library(device, false), KAS_OK);
@@ -157,9 +153,8 @@ static void devices_without_it_go_pass_by_pass(void **state)
 }
 
 /* ResNet-20's 19 batch norms go; the bytes are those of their passes, but for the residuals. */
-static void passes_are_saved(void **state)
+TEST(passes_are_saved)
 {
-    (void)state;
     kas_net *net;
     kas_planned_bytes planned[2];
     double saved = 0;
@@ -186,14 +181,4 @@ static void passes_are_saved(void **state)
     kas_net_free(net);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(networks_agree),
-        cmocka_unit_test(networks_agree_in_16_bits),
-        cmocka_unit_test(new_parameters_are_folded),
-        cmocka_unit_test(devices_without_it_go_pass_by_pass),
-        cmocka_unit_test(passes_are_saved),
-    };
-    return cmocka_run_group_tests(tests, open_device, close_device);
-}
+RUN_TESTS(open_device, close_device)

@@ -35,9 +35,8 @@ static void check(const kas_layout_buffer *buffers, int count, size_t total)
     }
 }
 
-static void random_lifetimes(void **state)
+TEST(random_lifetimes)
 {
-    (void)state;
     enum { COUNT = 60, TIMES = 40 };
     double worst = 0;
     for (uint64_t trial = 0; trial < 200; trial++) {
@@ -58,9 +57,8 @@ static void random_lifetimes(void **state)
     assert_true(worst >= 1 && worst <= 1.5);
 }
 
-static void a_chain_needs_two_buffers(void **state)
+TEST(a_chain_needs_two_buffers)
 {
-    (void)state;
     kas_layout_buffer buffers[10];
     for (int i = 0; i < 10; i++)
         buffers[i] = (kas_layout_buffer){1024, i, i + 1, 0};
@@ -72,11 +70,4 @@ static void a_chain_needs_two_buffers(void **state)
     assert_int_equal(total, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_lifetimes),
-        cmocka_unit_test(a_chain_needs_two_buffers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

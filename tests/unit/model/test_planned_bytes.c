@@ -46,9 +46,8 @@ static void exactly(const char *what, double found, double expected)
         fail_msg("%s: %.17g bytes, expected %.17g", what, found, expected);
 }
 
-static void a_small_network_by_hand(void **state)
+TEST(a_small_network_by_hand)
 {
-    (void)state;
     kas_net *net;
     OK(kas_net_build(small_net, 4, 4, 3, 10, &net));
     const double image = 4.0 * 5 * 4 * 4 * 3, map = 4.0 * 5 * 4 * 4 * 8, pooled = 4.0 * 5 * 8,
@@ -82,9 +81,8 @@ static void a_small_network_by_hand(void **state)
 }
 
 /* The floor of training: forward, backward, what norms, sums and forks need, the optimiser. */
-static void the_floor_by_hand(void **state)
+TEST(the_floor_by_hand)
 {
-    (void)state;
     kas_net *net;
     OK(kas_net_build(small_net, 4, 4, 3, 10, &net));
     const double image = 4.0 * 5 * 4 * 4 * 3, map = 4.0 * 5 * 4 * 4 * 8, pooled = 4.0 * 5 * 8,
@@ -103,9 +101,8 @@ static void the_floor_by_hand(void **state)
     kas_net_free(net);
 }
 
-static void no_network_is_below_its_floor(void **state)
+TEST(no_network_is_below_its_floor)
 {
-    (void)state;
     for (const kas_embedded *e = kas_embedded_networks; e->name; e++)
         for (int mode = KAS_TAPE_TRAIN; mode <= KAS_TAPE_INFER; mode += KAS_TAPE_INFER) {
             kas_net *net;
@@ -128,12 +125,4 @@ static void no_network_is_below_its_floor(void **state)
         }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_small_network_by_hand),
-        cmocka_unit_test(the_floor_by_hand),
-        cmocka_unit_test(no_network_is_below_its_floor),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

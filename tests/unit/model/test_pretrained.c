@@ -122,9 +122,8 @@ static int kernel_weights(const kas_params *params)
 }
 
 /* Integers of the right shape are counts or indices, and no weights. */
-static void integers_are_no_weights(void **state)
+TEST(integers_are_no_weights)
 {
-    (void)state;
     static const kas_safetensors_dtype integers[] = {KAS_SAFETENSORS_I32, KAS_SAFETENSORS_I64,
                                                      KAS_SAFETENSORS_U8};
     fixture f;
@@ -145,9 +144,8 @@ static void integers_are_no_weights(void **state)
     clear(&f);
 }
 
-static void a_whole_network_is_taken(void **state)
+TEST(a_whole_network_is_taken)
 {
-    (void)state;
     fixture f;
     make(&f, 10, NULL);
     write_file(&f, NULL, "layer1.0.bn1.num_batches_tracked");
@@ -158,9 +156,8 @@ static void a_whole_network_is_taken(void **state)
     clear(&f);
 }
 
-static void kernels_begin_anew_or_go_on(void **state)
+TEST(kernels_begin_anew_or_go_on)
 {
-    (void)state;
     fixture plain, with;
     make(&plain, 10, NULL);
     make(&with, 10, "kernels/depthwise_separable.json");
@@ -177,9 +174,8 @@ static void kernels_begin_anew_or_go_on(void **state)
     clear(&with);
 }
 
-static void another_classifier_is_left_out_when_asked(void **state)
+TEST(another_classifier_is_left_out_when_asked)
 {
-    (void)state;
     fixture ten, four;
     make(&ten, 10, NULL);
     make(&four, 4, NULL);
@@ -192,9 +188,8 @@ static void another_classifier_is_left_out_when_asked(void **state)
     clear(&four);
 }
 
-static void what_does_not_fit_is_named(void **state)
+TEST(what_does_not_fit_is_named)
 {
-    (void)state;
     fixture f;
     kas_pretrained got;
     make(&f, 10, NULL);
@@ -224,9 +219,8 @@ static kas_status gains_of(kas_replacement *r, const char *name, const float *va
 
 /* A file of weights says which gains its network had: those in it, else 1; but kernels that begin
  * anew keep those of the kernel file. */
-static void weights_bring_their_gains(void **state)
+TEST(weights_bring_their_gains)
 {
-    (void)state;
     static const float eight = 8, bad[] = {0, -1, INFINITY, NAN, 1e30f}, two[] = {1, 1};
     fixture f;
     float own[64];
@@ -254,16 +248,8 @@ static void weights_bring_their_gains(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(integers_are_no_weights),
-        cmocka_unit_test(a_whole_network_is_taken),
-        cmocka_unit_test(kernels_begin_anew_or_go_on),
-        cmocka_unit_test(another_classifier_is_left_out_when_asked),
-        cmocka_unit_test(what_does_not_fit_is_named),
-        cmocka_unit_test(weights_bring_their_gains),
-    };
     snprintf(path, sizeof path, "/tmp/kas_test_pretrained_%d.safetensors", (int)getpid());
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = run_all_tests(NULL, NULL);
     unlink(path);
     return failed;
 }

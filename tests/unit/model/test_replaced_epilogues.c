@@ -149,9 +149,8 @@ static void compare_folded(kas_tape_mode mode, double tolerance)
     compare("kernels/spatial_separable.json", mode, tolerance);
 }
 
-static void logits_are_the_same(void **state)
+TEST(logits_are_the_same)
 {
-    (void)state;
     compare_folded(KAS_TAPE_INFER, 1e-5);
     compare_folded(KAS_TAPE_EVALUATE, 1e-5);
     compare("kernels/residual.json", KAS_TAPE_EVALUATE, 1e-5);
@@ -159,9 +158,8 @@ static void logits_are_the_same(void **state)
     compare("kernels/depthwise_separable.json", KAS_TAPE_INFER, 1e-5);
 }
 
-static void in_pieces(void **state)
+TEST(in_pieces)
 {
-    (void)state;
     if (kas_device_get_info(device)->kind != KAS_DEVICE_CPU)
         skip();
     image_by_image = true;
@@ -171,9 +169,8 @@ static void in_pieces(void **state)
 }
 
 /* The set-up moves the values of the gains, so each layer has one of its own. */
-static void outputs_are_multiplied(void **state)
+TEST(outputs_are_multiplied)
 {
-    (void)state;
     with_gains = true;
     compare_folded(KAS_TAPE_INFER, 1e-5);
     compare("kernels/residual.json", KAS_TAPE_EVALUATE, 1e-5);
@@ -182,9 +179,8 @@ static void outputs_are_multiplied(void **state)
     with_gains = false;
 }
 
-static void in_numbers_of_16_bits(void **state)
+TEST(in_numbers_of_16_bits)
 {
-    (void)state;
     the_precision = KAS_PRECISION_BF16;
     compare("kernels/canvas_figure6.json", KAS_TAPE_INFER, 2e-2);
     compare_folded(KAS_TAPE_INFER, 2e-2);
@@ -196,9 +192,8 @@ static void in_numbers_of_16_bits(void **state)
 /* Each epilogue saves the write and the read of the layer's output, less the norm's four vectors.  An
  * activation that is no part of the norm's group stays where it is, and the stem's norm is folded either
  * way. */
-static void passes_are_saved(void **state)
+TEST(passes_are_saved)
 {
-    (void)state;
     kas_planned_bytes planned[2];
     kas_memory_plan memory[2];
     double saved = 0;
@@ -236,9 +231,8 @@ static void passes_are_saved(void **state)
 }
 
 /* What a library writes takes the norm, the sum and the activation in the same call. */
-static void library_calls_are_folded(void **state)
+TEST(library_calls_are_folded)
 {
-    (void)state;
     replaced *r = make_replaced("kernels/conv.json", true);
     kas_model_options options = options_of(r);
     kas_planned_bytes planned;
@@ -258,9 +252,8 @@ static void library_calls_are_folded(void **state)
 }
 
 /* A block's first layer and its shortcut read the same pixels, averaged over the stride: once. */
-static void strides_are_pooled_once(void **state)
+TEST(strides_are_pooled_once)
 {
-    (void)state;
     replaced *r = make_replaced_in("resnet18", "kernels/conv.json", true);
     kas_model_options options = options_of(r);
     kas_planned_bytes planned;
@@ -279,9 +272,8 @@ static void strides_are_pooled_once(void **state)
 }
 
 /* A program for training has none: its layers' outputs are wanted as they are. */
-static void training_keeps_its_passes(void **state)
+TEST(training_keeps_its_passes)
 {
-    (void)state;
     replaced *r = make_replaced("kernels/residual.json", true);
     kas_model_options options = options_of(r);
     kas_planned_bytes planned;
@@ -297,13 +289,4 @@ static void training_keeps_its_passes(void **state)
     free_replaced(r);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(outputs_are_multiplied),    cmocka_unit_test(passes_are_saved),
-        cmocka_unit_test(training_keeps_its_passes), cmocka_unit_test(logits_are_the_same),
-        cmocka_unit_test(in_numbers_of_16_bits),     cmocka_unit_test(library_calls_are_folded),
-        cmocka_unit_test(strides_are_pooled_once),   cmocka_unit_test(in_pieces),
-    };
-    return cmocka_run_group_tests(tests, open_device, close_device);
-}
+RUN_TESTS(open_device, close_device)

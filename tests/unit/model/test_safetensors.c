@@ -27,9 +27,8 @@ static int teardown(void **state)
     return 0;
 }
 
-static void round_trip(void **state)
+TEST(round_trip)
 {
-    (void)state;
     const float a[6] = {1, -2, 0.5f, 3e-38f, 1e30f, 0};
     const double b[2] = {1.0 / 3, -7};
     const int64_t c[3] = {5, -6, 1ll << 40};
@@ -65,9 +64,8 @@ static void round_trip(void **state)
 }
 
 /* Values that round, subnormal ones, infinities and NaN. */
-static void half_precision_is_read(void **state)
+TEST(half_precision_is_read)
 {
-    (void)state;
     static const struct {
         uint16_t half, bfloat;
         double value_of_half, value_of_bfloat;
@@ -107,9 +105,8 @@ static void write_raw(const char *header, uint64_t claimed, const char *data, si
     fclose(f);
 }
 
-static void bad_files_are_refused(void **state)
+TEST(bad_files_are_refused)
 {
-    (void)state;
     static const struct {
         const char *header, *complaint;
         size_t data;
@@ -156,9 +153,8 @@ static void bad_files_are_refused(void **state)
 }
 
 /* Every byte of a good file changed in turn: never a crash, and sizes stay within the file. */
-static void mutations_do_no_harm(void **state)
+TEST(mutations_do_no_harm)
 {
-    (void)state;
     const float a[3] = {1, 2, 3};
     const kas_named_tensor out[] = {
         {.name = "a", .dtype = KAS_SAFETENSORS_F32, .rank = 1, .shape = {3}, .data = a},
@@ -193,13 +189,4 @@ static void mutations_do_no_harm(void **state)
     kas_buf_free(&good);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),
-        cmocka_unit_test(half_precision_is_read),
-        cmocka_unit_test(bad_files_are_refused),
-        cmocka_unit_test(mutations_do_no_harm),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+RUN_TESTS(setup, teardown)

@@ -109,9 +109,8 @@ static void play_net(kas_net *net)
     kas_net_free(net);
 }
 
-static void every_operation_finds_its_inputs(void **state)
+TEST(every_operation_finds_its_inputs)
 {
-    (void)state;
     for (const kas_embedded *e = kas_embedded_networks; e->name; e++) {
         kas_net *net = NULL;
         assert_int_equal(kas_net_build(e->name, 63, 64, 3, 10, &net), KAS_OK);
@@ -148,9 +147,8 @@ static kas_net *dense_block(int layers, bool nested)
 
 /* One copy of each tensor however many concatenations have it: none of the first, which is written
  * where it belongs, one of each convolution's output and of its gradient. */
-static void dense_blocks_share_a_buffer(void **state)
+TEST(dense_blocks_share_a_buffer)
 {
-    (void)state;
     enum { LAYERS = 12 };
     for (int nested = 0; nested < 2; nested++) {
         kas_net *net = dense_block(LAYERS, nested);
@@ -171,9 +169,8 @@ static void dense_blocks_share_a_buffer(void **state)
 }
 
 /* Each layer with something to learn gets its gradient once, after all readers of its output. */
-static void every_layer_goes_back_once(void **state)
+TEST(every_layer_goes_back_once)
 {
-    (void)state;
     kas_net *net = NULL;
     kas_tape tape;
     assert_int_equal(kas_net_build("resnet18", 32, 32, 3, 10, &net), KAS_OK);
@@ -210,12 +207,4 @@ static void every_layer_goes_back_once(void **state)
     kas_net_free(net);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_operation_finds_its_inputs),
-        cmocka_unit_test(dense_blocks_share_a_buffer),
-        cmocka_unit_test(every_layer_goes_back_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -21,9 +21,8 @@ static int find(const kas_net *net, const char *name)
     return -1;
 }
 
-static void parameters_as_published(void **state)
+TEST(parameters_as_published)
 {
-    (void)state;
     static const struct {
         const char *name;
         int classes;
@@ -43,9 +42,8 @@ static void parameters_as_published(void **state)
 
 /* Convolutions and the classifier of ResNet-20 at 32x32: 40.55 million multiply-adds (He et al.);
  * the rest are one operation an element, counted here by hand. */
-static void flops_by_hand(void **state)
+TEST(flops_by_hand)
 {
-    (void)state;
     kas_net *net = build("resnet20", 32, 32, 3, 10);
     double convs = 3 * 16 * 9 * 1024.0; /* stem */
     convs += 6 * 16 * 16 * 9 * 1024.0;
@@ -64,9 +62,8 @@ static void flops_by_hand(void **state)
     kas_net_free(net);
 }
 
-static void layers_are_named_as_in_torchvision(void **state)
+TEST(layers_are_named_as_in_torchvision)
 {
-    (void)state;
     static const char *const names[] = {"conv1",
                                         "bn1",
                                         "layer1.0.conv1",
@@ -109,9 +106,8 @@ static void assert_consistent(const kas_net *net)
 
 /* Inputs come before the layer, shapes agree at sums, the last layer gives the logits: at odd sizes
  * and other channel counts too.  An image that is too small for a network is said to be. */
-static void descriptions_are_consistent(void **state)
+TEST(descriptions_are_consistent)
 {
-    (void)state;
     static const int sizes[][3] = {{32, 32, 3}, {64, 33, 1}, {224, 224, 3}, {97, 130, 4},
                                    {28, 28, 1}, {31, 17, 4}, {1, 1, 1}};
     enum { LARGE_ENOUGH = 4 }; /* for every network */
@@ -134,9 +130,8 @@ static void descriptions_are_consistent(void **state)
     assert_in_range(small, 5, 10); /* VGG and DenseNets, whose pools drop what does not fit */
 }
 
-static void bad_requests_are_explained(void **state)
+TEST(bad_requests_are_explained)
 {
-    (void)state;
     kas_net *net = NULL;
     assert_int_equal(kas_net_build("resnet21", 32, 32, 3, 10, &net), KAS_BAD_INPUT);
     assert_non_null(strstr(kas_error(), "resnet20"));
@@ -148,14 +143,4 @@ static void bad_requests_are_explained(void **state)
     assert_null(net);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parameters_as_published),
-        cmocka_unit_test(flops_by_hand),
-        cmocka_unit_test(layers_are_named_as_in_torchvision),
-        cmocka_unit_test(descriptions_are_consistent),
-        cmocka_unit_test(bad_requests_are_explained),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -14,9 +14,8 @@ static kas_names names(void)
     return n;
 }
 
-static void values(void **state)
+TEST(values)
 {
-    (void)state;
     static const struct {
         const char *text;
         int64_t value;
@@ -60,9 +59,8 @@ static void values(void **state)
     }
 }
 
-static void mistakes_are_explained(void **state)
+TEST(mistakes_are_explained)
 {
-    (void)state;
     static const char *const cases[][2] = {
         {"", "expected a number"},
         {"2 +", "expected a number"},
@@ -97,9 +95,8 @@ static void mistakes_are_explained(void **state)
     assert_non_null(strstr(kas_error(), "more than 256"));
 }
 
-static void bad_names_are_refused(void **state)
+TEST(bad_names_are_refused)
 {
-    (void)state;
     static const char *const bad[] = {
         "", "2x", "a-b", "and", "max", "a b", "a_name_that_is_longer_than_any_should_be"};
     kas_names n = {0};
@@ -116,9 +113,8 @@ static void bad_names_are_refused(void **state)
     assert_null(kas_names_get(&n, "one_more"));
 }
 
-static void templates(void **state)
+TEST(templates)
 {
-    (void)state;
     kas_names n = names();
     char out[16];
     assert_int_equal(kas_template("layer{i + 1}.{c}", &n, out, sizeof out), KAS_OK);
@@ -131,13 +127,4 @@ static void templates(void **state)
         assert_int_equal(kas_template(bad[k], &n, out, sizeof out), KAS_BAD_INPUT);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values),
-        cmocka_unit_test(mistakes_are_explained),
-        cmocka_unit_test(bad_names_are_refused),
-        cmocka_unit_test(templates),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

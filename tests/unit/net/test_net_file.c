@@ -38,9 +38,8 @@ static void assert_shape(const kas_net *net, const char *name, int c, int h, int
 }
 
 /* Sizes as PyTorch gives them, defaults as documented. */
-static void layers_have_their_fields(void **state)
+TEST(layers_have_their_fields)
 {
-    (void)state;
     kas_net *net = read_net(
         NETWORK("{\"conv\": \"a\", \"channels\": 8, \"kernel\": [1, 7], \"bias\": true},"
                 "{\"conv\": \"b\", \"channels\": 16, \"kernel\": 3, \"stride\": 2, \"padding\": 0, "
@@ -94,9 +93,8 @@ static const char repeated[] =
          "{\"unit\": \"s.{i + 1}\", \"repeat\": \"n\", \"k\": \"i == 0 ? 3 : 1\"},"
          "{\"pair\": \"p\"}," TAIL;
 
-static void blocks_unroll(void **state)
+TEST(blocks_unroll)
 {
-    (void)state;
     kas_net *net = read_net(repeated, 8, 8);
     static const char *const names[] = {"input",    "conv",        "s.1.conv",    "s.1.relu",
                                         "s.2.conv", "p.left.conv", "p.left.relu", "p.right.conv",
@@ -132,9 +130,8 @@ static void explain(const broken *file, size_t files)
     }
 }
 
-static void requirements_are_checked(void **state)
+TEST(requirements_are_checked)
 {
-    (void)state;
     static const broken cases[] = {
         {HEAD "\"arguments\": [\"n = 3\"],\n\"requires\": {\"n > 2\": \"few\", \"n < 3\": \"n is "
               "below 3\"}, \"layers\": []}",
@@ -153,9 +150,8 @@ static void requirements_are_checked(void **state)
 
 /* Each is found, and the message holds the line (4 on: the first layer) or field, and what was
  * expected. */
-static void broken_files_are_explained(void **state)
+TEST(broken_files_are_explained)
 {
-    (void)state;
     static const broken cases[] = {
         {"{\"format\": \"kas-gpu network\",\n\"version\": 1,", "line 2", "not valid JSON"},
         {"{\"version\": 1}", "network", "\"format\""},
@@ -232,9 +228,8 @@ static void broken_files_are_explained(void **state)
 }
 
 /* Messages say which file to open, not what the file calls its network. */
-static void messages_name_the_file(void **state)
+TEST(messages_name_the_file)
 {
-    (void)state;
     static const struct {
         const char *text, *words;
     } cases[] = {
@@ -266,9 +261,8 @@ static void messages_name_the_file(void **state)
 }
 
 /* Layers that no device could hold, and whose sizes would leave 64 bits a few layers on. */
-static void huge_layers_are_refused(void **state)
+TEST(huge_layers_are_refused)
 {
-    (void)state;
     static const char *const cases[][2] = {
         {NETWORK("{\"conv\": \"x\", \"channels\": 1048576, \"kernel\": 1, \"padding\": 9}"),
          "line 3: layer x (conv): output is 1048576x34x34; expected at most 2^30 values"},
@@ -283,9 +277,8 @@ static void huge_layers_are_refused(void **state)
 }
 
 /* Files that would grow without end, or be deeper than anyone writes. */
-static void limits_hold(void **state)
+TEST(limits_hold)
 {
-    (void)state;
     kas_net *net = NULL;
     kas_buf text = {0};
     /* Each block uses the one before it 1,024 times. */
@@ -311,9 +304,8 @@ static void limits_hold(void **state)
 }
 
 /* No prefix of a file is one, none crashes, and each is refused. */
-static void cut_files_are_refused(void **state)
+TEST(cut_files_are_refused)
 {
-    (void)state;
     char text[sizeof repeated];
     for (size_t size = 1; size + 1 < sizeof repeated; size++) {
         kas_net *net = NULL;
@@ -323,9 +315,8 @@ static void cut_files_are_refused(void **state)
     }
 }
 
-static void options_are_checked(void **state)
+TEST(options_are_checked)
 {
-    (void)state;
     static const char *const bad[] = {"resnet18:small=x", "resnet18:smal=1",
                                       "resnet18:small=1;n1=2", "resnet18:n1=1.5",
                                       "resnet18:small="};
@@ -351,9 +342,8 @@ static void options_are_checked(void **state)
 
 /* A study keeps the file's content: what is kept gives the same network, spaces do not count,
  * content and options do. */
-static void files_are_kept(void **state)
+TEST(files_are_kept)
 {
-    (void)state;
     char name[KAS_NET_KEPT_NAME], other[KAS_NET_KEPT_NAME], changed[2 * sizeof repeated];
     const char *text, *again;
     assert_int_equal(kas_net_keep("resnet18:small=0", name, &text), KAS_OK);
@@ -385,19 +375,4 @@ static void files_are_kept(void **state)
     assert_int_equal(kas_net_keep("{\"format\": 1}", name, &text), KAS_BAD_INPUT);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(requirements_are_checked),
-        cmocka_unit_test(layers_have_their_fields),
-        cmocka_unit_test(blocks_unroll),
-        cmocka_unit_test(broken_files_are_explained),
-        cmocka_unit_test(messages_name_the_file),
-        cmocka_unit_test(limits_hold),
-        cmocka_unit_test(huge_layers_are_refused),
-        cmocka_unit_test(cut_files_are_refused),
-        cmocka_unit_test(options_are_checked),
-        cmocka_unit_test(files_are_kept),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -67,9 +67,8 @@ static bool rounds_to(double value, double published, double unit)
     return fabs(value - published) <= (unit == 1 ? 0 : unit / 2);
 }
 
-static void counts_agree(void **state)
+TEST(counts_agree)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
         const struct figure *f = &figures[i];
         kas_net *net = build(f->net, f->side, f->classes);
@@ -83,9 +82,8 @@ static void counts_agree(void **state)
 }
 
 /* ResNet-29 from the template of Xie et al. 2016, section 5.3, added up by hand. */
-static void resnet29_by_hand(void **state)
+TEST(resnet29_by_hand)
 {
-    (void)state;
     double sum = 9 * 3 * 64 + 2 * 64, c = 64;
     for (int stage = 0; stage < 3; stage++) {
         double inner = 64 << stage, out = 4 * inner;
@@ -123,9 +121,8 @@ enum { EVERY = 1 };
 
 /* All 15,625 cells, and every 13th under the sanitizer, which takes four times as long: each has the
  * operations of its digits on its paths, or no path and no network. */
-static void every_cell_has_its_network(void **state)
+TEST(every_cell_has_its_network)
 {
-    (void)state;
     int refused = 0;
     for (int cell = 0; cell < 15625; cell += EVERY) {
         const int op[6] = {cell / 3125,   cell / 625 % 5, cell / 125 % 5,
@@ -169,12 +166,4 @@ static void every_cell_has_its_network(void **state)
         assert_int_equal(refused, 341);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_cell_has_its_network),
-        cmocka_unit_test(counts_agree),
-        cmocka_unit_test(resnet29_by_hand),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

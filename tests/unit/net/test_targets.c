@@ -18,9 +18,8 @@ static kas_target *targets_of(const char *name, const char *filter, int *count, 
     return targets;
 }
 
-static void all_but_the_stem(void **state)
+TEST(all_but_the_stem)
 {
-    (void)state;
     int count;
     double share;
     kas_target *t = targets_of("resnet20", NULL, &count, &share);
@@ -36,9 +35,8 @@ static void all_but_the_stem(void **state)
     free(t);
 }
 
-static void filter_narrows(void **state)
+TEST(filter_narrows)
 {
-    (void)state;
     int count;
     double all, one, three;
     free(targets_of("resnet18", "3x3,1x1", &count, &all));
@@ -53,9 +51,8 @@ static void filter_narrows(void **state)
     assert_true(one > 0 && one + three <= all + 1e-12 && one + three >= all - 1e-12);
 }
 
-static void widening_and_stride(void **state)
+TEST(widening_and_stride)
 {
-    (void)state;
     int count;
     double share;
     kas_target *t = targets_of("resnet20", "3x3", &count, &share);
@@ -72,9 +69,8 @@ static void widening_and_stride(void **state)
 }
 
 /* 32 -> 48 and 48 -> 32 channels: neither divides the other; grouped, "valid" and 4x4 ones stay. */
-static void awkward_convolutions(void **state)
+TEST(awkward_convolutions)
 {
-    (void)state;
     kas_builder b;
     kas_builder_start(&b, "test", 8, 8, 3, 2);
     int x = kas_builder_conv(&b, 0, "stem", 32, 3, 1);
@@ -101,9 +97,8 @@ static void awkward_convolutions(void **state)
     kas_net_free(net);
 }
 
-static void bad_filters_are_explained(void **state)
+TEST(bad_filters_are_explained)
 {
-    (void)state;
     kas_net *net = NULL;
     assert_int_equal(kas_net_build("resnet20", 32, 32, 3, 10, &net), KAS_OK);
     static const char *const bad[] = {"",     "3",    "3x",    "3x4",      "2x2",   "3x3,",
@@ -123,12 +118,4 @@ static void bad_filters_are_explained(void **state)
     kas_net_free(net);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_but_the_stem),          cmocka_unit_test(filter_narrows),
-        cmocka_unit_test(widening_and_stride),       cmocka_unit_test(awkward_convolutions),
-        cmocka_unit_test(bad_filters_are_explained),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -15,9 +15,8 @@ static double part_of(const kas_machine *m, const kas_conv_desc *d, kas_bound pa
 
 /* What a CPU's library computes: the taps inside the image, in whole vectors, and a broadcast of each
  * input. */
-static void cpu_convolutions(void **state)
+TEST(cpu_convolutions)
 {
-    (void)state;
     kas_machine m;
     kas_conv_desc d = {.n = 8,
                        .h = 64,
@@ -58,9 +57,8 @@ static void check_lines(const char *machine, const kas_conv_desc *d, bool pays)
 }
 
 /* Few channels of a group, and with AVX-512 maps of more than 32 channels to very few. */
-static void cpu_lines(void **state)
+TEST(cpu_lines)
 {
-    (void)state;
     kas_conv_desc d = {.n = 8,
                        .h = 32,
                        .w = 32,
@@ -86,9 +84,8 @@ static void cpu_lines(void **state)
 
 /* A kernel's weights are copied in every call, an activation is a pass over the result, and pieces
  * do not find the network's tensors in the nearest cache. */
-static void cpu_passes(void **state)
+TEST(cpu_passes)
 {
-    (void)state;
     kas_machine m;
     kas_operation op = {.grid = {64, 1, 1}, .block = {256, 1, 1}, .times = 8};
     kas_sweep conv = {.library = true,
@@ -123,9 +120,8 @@ static void cpu_passes(void **state)
 /* Matrix products take what oneDNN's matmul took for them on one core of an EPYC (Zen 3, 50 G
  * multiply-adds a second; called alone, the least of 60 runs), within a third. Small ones are
  * convolutions in groups. */
-static void cpu_products(void **state)
+TEST(cpu_products)
 {
-    (void)state;
     static const struct {
         int groups, m, k, n;
         double seconds;
@@ -152,13 +148,4 @@ static void cpu_products(void **state)
     assert_false(kas_products_pay(&d, KAS_CONV_BACKWARD_WEIGHTS)); /* sums of 8 terms */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cpu_convolutions),
-        cmocka_unit_test(cpu_lines),
-        cmocka_unit_test(cpu_passes),
-        cmocka_unit_test(cpu_products),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

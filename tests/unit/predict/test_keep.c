@@ -71,9 +71,8 @@ static int kernel_at(const kas_assignment *a, const char *layer)
 }
 
 /* These kernels have no free sizes, so each layer can be judged by itself. */
-static void slower_layers_are_kept(void **state)
+TEST(slower_layers_are_kept)
 {
-    (void)state;
     static const char *const names[] = {"nas_pte_3", "group_conv", "depthwise", "nas_pte_1"};
     int kept = 0, all = 0;
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
@@ -108,9 +107,8 @@ static kas_assignment unrolled(void)
     return a;
 }
 
-static void layers_that_it_does_not_fit_are_kept(void **state)
+TEST(layers_that_it_does_not_fit_are_kept)
 {
-    (void)state;
     kas_assignment a = unrolled();
     OK(kas_keep_where_none_fits(target, targets, &no_budget, &a));
     for (int t = 0; t < targets; t++)
@@ -126,9 +124,8 @@ static void layers_that_it_does_not_fit_are_kept(void **state)
 
 /* Convolutions of the same sizes, of which one is in groups, are judged apart: the kernel is faster than
  * the one and slower than the other. */
-static void groups_are_a_case_of_their_own(void **state)
+TEST(groups_are_a_case_of_their_own)
 {
-    (void)state;
     static const char text[] =
         "{\"format\": \"kas-gpu network\", \"version\": 1, \"name\": \"two\", \"layers\": ["
         "{\"conv\": \"stem\", \"channels\": 64, \"kernel\": 3},"
@@ -153,9 +150,8 @@ static void groups_are_a_case_of_their_own(void **state)
 }
 
 /* The decision stands in the file: read again it is the same, and nothing more is taken away. */
-static void a_decision_is_a_file_of_layers(void **state)
+TEST(a_decision_is_a_file_of_layers)
 {
-    (void)state;
     kas_assignment a = read_kernel("nas_pte_3"), read;
     kas_buf text = {0};
     char name[3][KAS_NAME_SIZE];
@@ -174,9 +170,8 @@ static void a_decision_is_a_file_of_layers(void **state)
 }
 
 /* A kernel that no layer loses keeps its name; without the option nothing is asked. */
-static void a_kernel_that_is_faster_everywhere_stays(void **state)
+TEST(a_kernel_that_is_faster_everywhere_stays)
 {
-    (void)state;
     kas_assignment a = read_kernel("conv");
     const kas_keep off = {0};
     OK(kas_keep_apply(&off, "conv", net, target, targets, &no_budget, &a));
@@ -188,12 +183,4 @@ static void a_kernel_that_is_faster_everywhere_stays(void **state)
     kas_assignment_free(&a);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(slower_layers_are_kept),
-                                       cmocka_unit_test(layers_that_it_does_not_fit_are_kept),
-                                       cmocka_unit_test(groups_are_a_case_of_their_own),
-                                       cmocka_unit_test(a_decision_is_a_file_of_layers),
-                                       cmocka_unit_test(a_kernel_that_is_faster_everywhere_stays)};
-    return cmocka_run_group_tests(tests, begin, end);
-}
+RUN_TESTS(begin, end)

@@ -20,9 +20,8 @@ static double number(const kas_machine *m, const kas_field *field)
 
 /* Every built-in machine is found by name, and is written and read with the same bits: so all its
  * numbers are within the limits of a file. */
-static void built_in_ones_parse(void **state)
+TEST(built_in_ones_parse)
 {
-    (void)state;
     int fitted, fields, machines = 0;
     const kas_field *field = kas_machine_fields(&fitted, &fields);
     for (; kas_machine_builtin(machines); machines++) {
@@ -51,9 +50,8 @@ static void refuse(const char *spec, const char *words)
         fail_msg("\"%s\" is missing in: %s", words, kas_error());
 }
 
-static void unknown_names_list_the_known_ones(void **state)
+TEST(unknown_names_list_the_known_ones)
 {
-    (void)state;
     refuse("h101", "machine \"h101\": expected \"auto\"");
     refuse("h101", "h100, h200, l4, rtx4090, orin");
     refuse("/nowhere/m.json", "/nowhere/m.json");
@@ -76,9 +74,8 @@ static void damage(const char *machine, const char *from, const char *to)
     kas_buf_free(&out);
 }
 
-static void damaged_files_are_refused(void **state)
+TEST(damaged_files_are_refused)
 {
-    (void)state;
     static const struct {
         const char *machine, *from, *to, *words;
     } cases[] = {
@@ -119,9 +116,8 @@ static const char *model_of(const char *device)
     return m.name;
 }
 
-static void devices_have_models(void **state)
+TEST(devices_have_models)
 {
-    (void)state;
     assert_string_equal(model_of("NVIDIA H100 80GB HBM3"), "h100");
     assert_string_equal(model_of("NVIDIA H200"), "h200");
     assert_string_equal(model_of("NVIDIA A100-SXM4-80GB"), "a100");
@@ -134,9 +130,8 @@ static void devices_have_models(void **state)
 
 /* A CPU's model has vectors as wide as those of the build, as many cores as the device uses, and in
  * proportion what they bring. */
-static void cores_of_a_cpu(void **state)
+TEST(cores_of_a_cpu)
 {
-    (void)state;
     kas_device_info info = {.kind = KAS_DEVICE_CPU, .name = "some processor", .threads = 8};
     kas_machine m;
     const kas_machine *two = kas_machine_builtin(kas_cpu_lanes() == 16 ? 0 : 1);
@@ -153,9 +148,8 @@ static void cores_of_a_cpu(void **state)
 }
 
 /* A study keeps the model of its device: it must be one that can be read, also for one core. */
-static void one_core_can_be_kept(void **state)
+TEST(one_core_can_be_kept)
 {
-    (void)state;
     kas_device_info info = {.kind = KAS_DEVICE_CPU, .name = "some processor", .threads = 1};
     kas_machine m, back;
     char path[300];
@@ -168,9 +162,8 @@ static void one_core_can_be_kept(void **state)
 }
 
 /* What calibration keeps is found again, by device and number of threads. */
-static void kept_models_are_found(void **state)
+TEST(kept_models_are_found)
 {
-    (void)state;
     kas_device_info info = {.kind = KAS_DEVICE_CPU, .name = "Some (R) Processor 3", .threads = 3};
     kas_machine m = *kas_machine_builtin(0), found;
     char kept[4096];
@@ -188,9 +181,8 @@ static void kept_models_are_found(void **state)
 }
 
 /* The machine is found by what --device takes; nothing here has a GPU with this number. */
-static void machines_by_device(void **state)
+TEST(machines_by_device)
 {
-    (void)state;
     kas_machine m;
     setenv("KAS_CUDA_LIBS", "/nowhere/lib.so", 1);
     OK(kas_machine_here("cpu", 3, &m));
@@ -209,17 +201,4 @@ static int begin(void **state)
     return rc;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(built_in_ones_parse),
-        cmocka_unit_test(unknown_names_list_the_known_ones),
-        cmocka_unit_test(damaged_files_are_refused),
-        cmocka_unit_test(devices_have_models),
-        cmocka_unit_test(cores_of_a_cpu),
-        cmocka_unit_test(one_core_can_be_kept),
-        cmocka_unit_test(kept_models_are_found),
-        cmocka_unit_test(machines_by_device),
-    };
-    return cmocka_run_group_tests(tests, begin, remove_folder);
-}
+RUN_TESTS(begin, remove_folder)

@@ -52,9 +52,8 @@ static void build(const kas_replacement *r, bool gpu, kas_programs *out)
 
 /* ---- one pass -------------------------------------------------------------------------------- */
 
-static void more_bytes_take_longer(void **state)
+TEST(more_bytes_take_longer)
 {
-    (void)state;
     for (int i = 0; kas_machine_builtin(i); i++) {
         double before = 0;
         for (double bytes = 1; bytes < 1e12; bytes *= 1.1) {
@@ -70,9 +69,8 @@ static void more_bytes_take_longer(void **state)
 
 /* More of anything that a kernel does takes no less time, and some time more in the end. What is
  * counted for CPUs alone changes nothing on a GPU, and the other way round. */
-static void more_work_takes_longer(void **state)
+TEST(more_work_takes_longer)
 {
-    (void)state;
     static const struct {
         size_t member;
         bool cpu, gpu;
@@ -112,9 +110,8 @@ static kas_bound bound_of(const char *machine, const kas_sweep *pass)
     return kas_predict_pass(&m, pass).bound;
 }
 
-static void bounds(void **state)
+TEST(bounds)
 {
-    (void)state;
     const kas_conv_desc map = {.n = 256,
                                .h = 56,
                                .w = 56,
@@ -158,9 +155,8 @@ static void within(const char *what, double seconds, double low, double high)
 /* Launches whose times were read from machine code for an H100: the total of the partial sums of a
  * scale's gradient at 64x56x56, batch 64; a sum over 3,136 pixels by 1,024 threads; a batch norm's
  * combining pass over 512 chunks of 64 channels. */
-static void as_read_from_machine_code(void **state)
+TEST(as_read_from_machine_code)
 {
-    (void)state;
     const kas_operation total = {.grid = {1, 1, 1},
                                  .block = {32, 1, 1},
                                  .bytes = 9.2e5,
@@ -179,9 +175,8 @@ static void as_read_from_machine_code(void **state)
 
 /* More blocks than fit at once wait for others to end; registers and threads decide how many
  * fit. */
-static void blocks_come_in_waves(void **state)
+TEST(blocks_come_in_waves)
 {
-    (void)state;
     kas_operation op = {.grid = {132 * 8, 1, 1}, .block = {256, 1, 1}, .effort.rounds = 100};
     op.effort.registers = 32;
     const double one = predict_on("h100", &op, 1e4);
@@ -197,9 +192,8 @@ static void blocks_come_in_waves(void **state)
 }
 
 /* Few blocks reach few multiprocessors, which fetch slowly. */
-static void few_blocks_fetch_slowly(void **state)
+TEST(few_blocks_fetch_slowly)
 {
-    (void)state;
     kas_operation op = {.grid = {1, 1, 1}, .block = {256, 1, 1}, .effort.fetched = 1e6};
     const double alone = predict_on("h100", &op, 1e6);
     op.grid[0] = 132;
@@ -207,9 +201,8 @@ static void few_blocks_fetch_slowly(void **state)
 }
 
 /* A convolution's precision chooses the rate; few channels reach less of it. */
-static void convolutions(void **state)
+TEST(convolutions)
 {
-    (void)state;
     kas_machine m;
     kas_sweep pass = {.library = true,
                       .conv = {.n = 128,
@@ -239,9 +232,8 @@ static void convolutions(void **state)
 }
 
 /* The groups of a 1x1 map are a batch of products on a GPU, and a long sum of few results is cut. */
-static void products(void **state)
+TEST(products)
 {
-    (void)state;
     kas_machine m;
     kas_sweep pass = {.library = true,
                       .conv = {.n = 64,
@@ -280,9 +272,8 @@ static void products(void **state)
 }
 
 /* A floor that nothing reaches says nothing: with many channels a library is within twice of it. */
-static void libraries_come_near_their_floors(void **state)
+TEST(libraries_come_near_their_floors)
 {
-    (void)state;
     kas_sweep pass = {.library = true,
                       .bytes = 2e8,
                       .conv = {.n = 128,
@@ -306,9 +297,8 @@ static void libraries_come_near_their_floors(void **state)
 
 /* ---- a network ------------------------------------------------------------------------------- */
 
-static void never_below_the_floor(void **state)
+TEST(never_below_the_floor)
 {
-    (void)state;
     for (int i = 0; kas_machine_builtin(i); i++) {
         const kas_machine *m = kas_machine_builtin(i);
         for (int k = -1; k < KERNELS; k++) {
@@ -335,9 +325,8 @@ static void never_below_the_floor(void **state)
 
 /* Launches of a kernel know which of their bytes are the network's own; convolutions know whether an
  * activation follows, the network's own and those with which a kernel ends, whose weights are held. */
-static void passes_of_a_network(void **state)
+TEST(passes_of_a_network)
 {
-    (void)state;
     const kas_machine *m = kas_machine_builtin(0);
     kas_programs programs;
     kas_prediction p;
@@ -362,9 +351,8 @@ static void passes_of_a_network(void **state)
 }
 
 /* More images take longer, and a machine that is twice as fast in everything takes half. */
-static void sizes_and_speeds(void **state)
+TEST(sizes_and_speeds)
 {
-    (void)state;
     kas_prediction p;
     kas_machine m = *kas_machine_builtin(0), fast = m;
     double before = 0;
@@ -386,9 +374,8 @@ static void sizes_and_speeds(void **state)
     kas_prediction_free(&p);
 }
 
-static void candidates(void **state)
+TEST(candidates)
 {
-    (void)state;
     kas_machine here = *kas_machine_builtin(0), *m = &here;
     here.cores = kas_cores(); /* by which programs cut the batch into pieces */
     kas_predictor *predictor;
@@ -422,9 +409,8 @@ static void candidates(void **state)
 
 /* Times that another machine would have are fitted: the loss falls to nearly nothing, and the
  * network's time comes out. */
-static void a_machine_is_found_again(void **state)
+TEST(a_machine_is_found_again)
 {
-    (void)state;
     const kas_machine *known = kas_machine_builtin(0);
     kas_machine real = *known, fitted = *known;
     kas_programs programs[KERNELS];
@@ -455,9 +441,8 @@ static void a_machine_is_found_again(void **state)
 }
 
 /* Calibration's kernels are distinct, legal for both spaces, and the same every time. */
-static void the_draw_is_the_same(void **state)
+TEST(the_draw_is_the_same)
 {
-    (void)state;
     enum { COUNT = 6 };
     kas_sample a[COUNT], b[COUNT];
     OK(kas_machine_calibration_draw(target, targets, KAS_CALIBRATION_SEED, COUNT, a));
@@ -475,24 +460,4 @@ static void the_draw_is_the_same(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(more_bytes_take_longer),
-        cmocka_unit_test(more_work_takes_longer),
-        cmocka_unit_test(bounds),
-        cmocka_unit_test(as_read_from_machine_code),
-        cmocka_unit_test(blocks_come_in_waves),
-        cmocka_unit_test(few_blocks_fetch_slowly),
-        cmocka_unit_test(convolutions),
-        cmocka_unit_test(products),
-        cmocka_unit_test(libraries_come_near_their_floors),
-        cmocka_unit_test(never_below_the_floor),
-        cmocka_unit_test(passes_of_a_network),
-        cmocka_unit_test(sizes_and_speeds),
-        cmocka_unit_test(candidates),
-        cmocka_unit_test(a_machine_is_found_again),
-        cmocka_unit_test(the_draw_is_the_same),
-    };
-    return cmocka_run_group_tests(tests, begin, end);
-}
+RUN_TESTS(begin, end)

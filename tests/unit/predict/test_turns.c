@@ -45,9 +45,8 @@ static void judge(const double *witness, const double *ours, int count, kas_turn
 
 /* Another program slows the witness, and sometimes what stands beside it: only the other turns
  * count, whatever they say. */
-static void disturbed_turns_do_not_count(void **state)
+TEST(disturbed_turns_do_not_count)
 {
-    (void)state;
     const double witness[] = {10, 10.1, 25, 10, 10.2, 10.4, 10.6}, ours[] = {5, 5, 40, 5.1, 5.2, 5};
     kas_turns_result r;
     judge(witness, ours, 6, &r); /* turns 1 and 2 stand beside 25, turn 5 beside 10.6 */
@@ -58,9 +57,8 @@ static void disturbed_turns_do_not_count(void **state)
 }
 
 /* A network whose own times are wild counts as long as the witness is quiet. */
-static void only_the_witness_decides(void **state)
+TEST(only_the_witness_decides)
 {
-    (void)state;
     const double witness[] = {10, 10, 10, 10}, ours[] = {1, 1000, 7};
     kas_turns_result r;
     judge(witness, ours, 3, &r);
@@ -70,9 +68,8 @@ static void only_the_witness_decides(void **state)
 }
 
 /* Where too few are quiet all count, and the result says so; its unmodified time shows it too. */
-static void too_few_are_quiet(void **state)
+TEST(too_few_are_quiet)
 {
-    (void)state;
     const double witness[] = {10, 10, 10, 12, 14, 13}, ours[] = {5, 5, 6, 7, 6};
     kas_turns_result r;
     judge(witness, ours, 5, &r);
@@ -101,9 +98,8 @@ static void check(const kas_turns_result *r)
     assert_true(timed >= 20 && sum > 0);
 }
 
-static void unmodified(void **state)
+TEST(unmodified)
 {
-    (void)state;
     kas_turns_result r;
     OK(kas_turns_measure(turns, NULL, TURNS, most, &r));
     check(&r);
@@ -115,9 +111,8 @@ static void unmodified(void **state)
     kas_planned_bytes_free(&r.planned);
 }
 
-static void replaced(void **state)
+TEST(replaced)
 {
-    (void)state;
     const kas_model_options options = {.batch = BATCH};
     const kas_budget budget = {0};
     kas_target *target;
@@ -143,11 +138,4 @@ static void replaced(void **state)
     free(target);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(disturbed_turns_do_not_count),
-                                       cmocka_unit_test(only_the_witness_decides),
-                                       cmocka_unit_test(too_few_are_quiet),
-                                       cmocka_unit_test(unmodified), cmocka_unit_test(replaced)};
-    return cmocka_run_group_tests(tests, begin, end);
-}
+RUN_TESTS(begin, end)

@@ -9,9 +9,8 @@
 #include "host/train/digest.h"
 #include "host/train/schedule.h"
 
-static void rate_rises_then_falls(void **state)
+TEST(rate_rises_then_falls)
 {
-    (void)state;
     kas_recipe r = kas_recipe_default();
     r.epochs = 10;
     r.lr = 0.4;
@@ -37,9 +36,8 @@ static void rate_rises_then_falls(void **state)
 }
 
 /* The other schedules, after a warm-up of 2 of 10 epochs. */
-static void schedules_follow_their_formulas(void **state)
+TEST(schedules_follow_their_formulas)
 {
-    (void)state;
     kas_recipe r = {.epochs = 10, .lr = 0.4, .warmup_epochs = 2, .step_factor = 0.5};
     r.steps = (kas_int_list){2, {3, 7}};
     enum { STEPS = 20 };
@@ -61,9 +59,8 @@ static void schedules_follow_their_formulas(void **state)
 enum { DRAWS = 20000, SIDE = 32 };
 
 /* Mean and variance of Beta(a, a) are 1/2 and 1/(4(2a + 1)). */
-static void mixup_draws_from_beta(void **state)
+TEST(mixup_draws_from_beta)
 {
-    (void)state;
     static const double alphas[] = {0.2, 1, 3};
     for (int k = 0; k < 3; k++) {
         const kas_recipe r = {.epochs = 1, .lr = 1, .mixup = alphas[k]};
@@ -86,9 +83,8 @@ static void mixup_draws_from_beta(void **state)
 
 /* The share is what the rectangle leaves; both kinds come when both are on; rows are a function of
  * seed and step. */
-static void cutmix_pastes_rectangles(void **state)
+TEST(cutmix_pastes_rectangles)
 {
-    (void)state;
     kas_recipe r = {.epochs = 1, .lr = 1, .cutmix = 1};
     kas_run_plan plan = {&r, DRAWS, 5, SIDE, 2 * SIDE};
     double sum = 0;
@@ -112,9 +108,8 @@ static void cutmix_pastes_rectangles(void **state)
     assert_true(plain.blend == 1 && plain.share == 1 && plain.height == 0);
 }
 
-static void limits_are_explained(void **state)
+TEST(limits_are_explained)
 {
-    (void)state;
     kas_recipe r = kas_recipe_default();
     assert_int_equal(kas_recipe_check(&r), KAS_OK);
     r.lr = NAN;
@@ -130,9 +125,8 @@ static void limits_are_explained(void **state)
 }
 
 /* Every shipped recipe reads, shows every number there is, and says where they come from. */
-static void shipped_recipes_are_complete(void **state)
+TEST(shipped_recipes_are_complete)
 {
-    (void)state;
     static const char *const names[] = {"canvas300", "cifar200",  "cifar70", "imagenet90",
                                         "imitation", "naspte200", "search"};
     size_t count = 0;
@@ -165,9 +159,8 @@ static const char good[] =
     " \"momentum\": 0.5, \"weight_decay\": 0, \"lr\": 0.25, \"warmup_epochs\": 0,"
     " \"label_smoothing\": 0, \"crop_pad\": 0, \"flip\": false}";
 
-static void recipes_may_leave_out_what_is_off(void **state)
+TEST(recipes_may_leave_out_what_is_off)
 {
-    (void)state;
     kas_recipe r;
     assert_int_equal(kas_recipe_read("good", good, strlen(good), &r, NULL), KAS_OK);
     assert_true(r.epochs == 3 && r.batch == 8 && r.momentum == 0.5 && r.lr == 0.25 && !r.flip);
@@ -175,9 +168,8 @@ static void recipes_may_leave_out_what_is_off(void **state)
 }
 
 /* One thing of a good file changed; the message says which, and what was expected. */
-static void bad_recipes_are_refused(void **state)
+TEST(bad_recipes_are_refused)
 {
-    (void)state;
     static const char *const change[][3] = {
         {"kas-gpu recipe", "kas-gpu kernel", "expected \"kas-gpu recipe\""},
         {"\"version\": 1", "\"version\": 2", "reads up to 1"},
@@ -210,9 +202,8 @@ static void bad_recipes_are_refused(void **state)
 }
 
 /* What a field prints for the command line it also reads from there. */
-static void options_read_back(void **state)
+TEST(options_read_back)
 {
-    (void)state;
     kas_recipe r, back = {0};
     assert_int_equal(kas_recipe_load("cifar200", &r, NULL), KAS_OK);
     for (int i = 0; i < kas_recipe_field_count; i++) {
@@ -234,9 +225,8 @@ static void options_read_back(void **state)
     assert_non_null(strstr(kas_error(), "./no_such.json"));
 }
 
-static void digest_names_the_run(void **state)
+TEST(digest_names_the_run)
 {
-    (void)state;
     kas_net *net20 = NULL, *net18 = NULL;
     assert_int_equal(kas_net_build("resnet20", 8, 8, 3, 4, &net20), KAS_OK);
     assert_int_equal(kas_net_build("resnet18", 8, 8, 3, 4, &net18), KAS_OK);
@@ -275,19 +265,4 @@ static void digest_names_the_run(void **state)
     kas_net_free(net18);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rate_rises_then_falls),
-        cmocka_unit_test(schedules_follow_their_formulas),
-        cmocka_unit_test(mixup_draws_from_beta),
-        cmocka_unit_test(cutmix_pastes_rectangles),
-        cmocka_unit_test(limits_are_explained),
-        cmocka_unit_test(shipped_recipes_are_complete),
-        cmocka_unit_test(recipes_may_leave_out_what_is_off),
-        cmocka_unit_test(bad_recipes_are_refused),
-        cmocka_unit_test(options_read_back),
-        cmocka_unit_test(digest_names_the_run),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

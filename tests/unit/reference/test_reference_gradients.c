@@ -10,9 +10,8 @@ static void set(double *to, const double *from, size_t size)
 }
 
 /* dx by hand where a function has a branch: y' at x = -1, 0, 1, 8.5, -110, 120, with dy = 1. */
-static void test_unary_limits(void **state)
+TEST(test_unary_limits)
 {
-    (void)state;
     const struct {
         kas_op op;
         double slope[6];
@@ -39,9 +38,8 @@ static void test_unary_limits(void **state)
 }
 
 /* Ties: the first index of a max-fold takes all; min and max give half to each side. */
-static void test_ties(void **state)
+TEST(test_ties)
 {
-    (void)state;
     fixture f;
     fixture_target(&f, 3, 1, 1, 3, 3);
     int x = kas_build_input(&f.kernel);
@@ -58,9 +56,8 @@ static void test_ties(void **state)
 }
 
 /* y = (w00 a + w01 b, ...)/sqrt 2: dx = W^T dy / sqrt 2, dw = dy x^T / sqrt 2. */
-static void test_instances(void **state)
+TEST(test_instances)
 {
-    (void)state;
     const double r = 0.70710678118654752;
     fixture f;
     fixture_target(&f, 1, 1, 1, 3, 3);
@@ -177,9 +174,8 @@ static double difference_error(fixture *f)
     return worst;
 }
 
-static void test_finite_differences(void **state)
+TEST(test_finite_differences)
 {
-    (void)state;
     const struct {
         const char *name;
         builder build;
@@ -204,9 +200,8 @@ static void test_finite_differences(void **state)
 }
 
 /* exp, sqrt and square of large numbers: the limits hold, values and differences stay finite. */
-static void test_beyond_limits(void **state)
+TEST(test_beyond_limits)
 {
-    (void)state;
     const kas_op ops[] = {KAS_OP_EXP, KAS_OP_SQRT, KAS_OP_SQUARE, KAS_OP_RELU, KAS_OP_ABS};
     static fixture f;
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
@@ -231,9 +226,8 @@ static double given_error(fixture *f)
     return worst;
 }
 
-static void test_check_can_fail(void **state)
+TEST(test_check_can_fail)
 {
-    (void)state;
     static fixture f;
     make(&f, k_composite, -1);
     fixture_forward(&f);
@@ -250,12 +244,4 @@ static void test_check_can_fail(void **state)
     fixture_free(&f);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_unary_limits),  cmocka_unit_test(test_ties),
-        cmocka_unit_test(test_instances),     cmocka_unit_test(test_finite_differences),
-        cmocka_unit_test(test_beyond_limits), cmocka_unit_test(test_check_can_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -101,7 +101,7 @@ static int close_targets(void **state)
     return 0;
 }
 
-static void test_known_kernels(void **state)
+TEST(test_known_kernels)
 {
     const fixture *f = *state;
     /* Sequence 2 of NAS-PTE unrolls 16 channels, so that layers of 16 have none left: those of
@@ -145,7 +145,7 @@ static bool passes_screen(const fixture *f, const kas_sample *sample)
     return true;
 }
 
-static void test_sampled_kernels(void **state)
+TEST(test_sampled_kernels)
 {
     const fixture *f = *state;
     kas_sample_options options = kas_sample_defaults();
@@ -173,11 +173,4 @@ static void test_sampled_kernels(void **state)
     kas_sampler_free(sampler);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_kernels),
-        cmocka_unit_test(test_sampled_kernels),
-    };
-    return cmocka_run_group_tests(tests, open_targets, close_targets);
-}
+RUN_TESTS(open_targets, close_targets)

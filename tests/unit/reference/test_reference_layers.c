@@ -225,9 +225,8 @@ static const layer_case layers[] = {
     {"linear", 15, 20, 4, 12, linear_f, linear_b},
 };
 
-static void test_gradients(void **state)
+TEST(test_gradients)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
         assert_true(fd_within(layers[i].name, layer_error(&layers[i]), TOLERANCE));
 }
@@ -246,9 +245,8 @@ static void missing_b(const double *x, const double *w, const double *dy, double
     dx[3] = NAN;
 }
 
-static void test_check_can_fail(void **state)
+TEST(test_check_can_fail)
 {
-    (void)state;
     layer_case wrong = layers[sizeof layers / sizeof *layers - 1],
                missing = layers[sizeof layers / sizeof *layers - 1];
     wrong.backward = wrong_b;
@@ -267,9 +265,8 @@ static void assert_close(const double *found, const double *expected, int size)
 
 /* 1 2 3        the 3x3 filter 0 1 0      at the corner (0,0): 2 * 1 + 3 * 2 + 5 * 4 = 28;
  * 4 5 6                       0 2 3      stride 2 gives the corners (0,0), (0,2), (2,0), (2,2) */
-static void test_conv_by_hand(void **state)
+TEST(test_conv_by_hand)
 {
-    (void)state;
     const double x[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, weight[9] = {0, 1, 0, 0, 2, 3, 0, 5, 0};
     double y[4];
     fd_nan(y, 4);
@@ -278,9 +275,8 @@ static void test_conv_by_hand(void **state)
 }
 
 /* Two values 1 and 5: mean 3, biased variance 4, unbiased 8. */
-static void test_batch_norm_by_hand(void **state)
+TEST(test_batch_norm_by_hand)
 {
-    (void)state;
     const double x[2] = {1, 5}, gamma = 2, beta = 1;
     double mean = 1, var = 1, saved_mean, saved_rstd, y[2];
     fd_nan(y, 2);
@@ -294,9 +290,8 @@ static void test_batch_norm_by_hand(void **state)
     assert_close(y, (double[]){1, 5}, 2);
 }
 
-static void test_pool_by_hand(void **state)
+TEST(test_pool_by_hand)
 {
-    (void)state;
     const double x[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
     double y[4];
     fd_nan(y, 4);
@@ -313,9 +308,8 @@ static void test_pool_by_hand(void **state)
 
 /* 1 5 2        windows of 2x2, padding 1, stride 2, at (-1,-1), (-1,1), (1,-1), (1,1); of equal
  * 4 3 3        maxima the first takes the gradient, and a pixel may win none */
-static void test_max_pool_by_hand(void **state)
+TEST(test_max_pool_by_hand)
 {
-    (void)state;
     const double x[6] = {1, 5, 2, 4, 3, 3}, dy[4] = {1, 2, 4, 8};
     const kas_ref_pool pool = {2, 2, 2, 1, 1, true};
     double y[4], dx[6];
@@ -332,9 +326,8 @@ static void test_max_pool_by_hand(void **state)
 }
 
 /* Known values: PyTorch 1.13 prints them for x = -4, -1, 0.5, 7. */
-static void test_activations_by_hand(void **state)
+TEST(test_activations_by_hand)
 {
-    (void)state;
     static const struct {
         kas_layer_op op;
         double y[4];
@@ -367,9 +360,8 @@ static void test_activations_by_hand(void **state)
 }
 
 /* A share of 0.4 is dropped, the rest keeps the mean; another layer or step drops others. */
-static void test_dropout_share(void **state)
+TEST(test_dropout_share)
 {
-    (void)state;
     enum { SIZE = 16 * 8 * 8 * 8 };
     static double x[SIZE], y[SIZE], other[SIZE];
     int dropped = 0, both = 0;
@@ -391,9 +383,8 @@ static void test_dropout_share(void **state)
 
 /* Logits (0, ln 3): p = (1/4, 3/4). Label 1, no smoothing: -ln 3/4. Smoothing 0.2: q = (0.1, 0.9).
  */
-static void test_cross_entropy_by_hand(void **state)
+TEST(test_cross_entropy_by_hand)
 {
-    (void)state;
     const double logits[2] = {1000, 1000 + log(3)};
     const uint16_t label = 1;
     double d[2], loss = kas_ref_cross_entropy(1, 2, 0, logits, &label, d);
@@ -414,9 +405,8 @@ static double loss_of(void *context)
     return kas_ref_cross_entropy(3, 4, r->smoothing, r->logits, (const uint16_t[]){1, 3, 0}, NULL);
 }
 
-static void test_cross_entropy_gradient(void **state)
+TEST(test_cross_entropy_gradient)
 {
-    (void)state;
     loss_run r = {.smoothing = 0.1};
     double d[12];
     fd_random(r.logits, 12, 5);
@@ -426,19 +416,4 @@ static void test_cross_entropy_gradient(void **state)
                           TOLERANCE));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_check_can_fail),
-        cmocka_unit_test(test_conv_by_hand),
-        cmocka_unit_test(test_batch_norm_by_hand),
-        cmocka_unit_test(test_pool_by_hand),
-        cmocka_unit_test(test_max_pool_by_hand),
-        cmocka_unit_test(test_activations_by_hand),
-        cmocka_unit_test(test_dropout_share),
-        cmocka_unit_test(test_cross_entropy_by_hand),
-        cmocka_unit_test(test_cross_entropy_gradient),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -114,9 +114,8 @@ static double copy_gradients_and_check(run *r, double spoil)
     return fd_worst(loss_of, r, arrays, count);
 }
 
-static void test_gradients(void **state)
+TEST(test_gradients)
 {
-    (void)state;
     run r;
     make_run(&r);
     assert_true(fd_within("whole network", copy_gradients_and_check(&r, 0), TOLERANCE));
@@ -127,9 +126,8 @@ static void test_gradients(void **state)
 
 /* In evaluation mode, batch norm uses the running statistics. Momentum 0.1 from (0, 1): after many
  * steps on one batch they are that batch's mean and unbiased variance. */
-static void test_evaluation(void **state)
+TEST(test_evaluation)
 {
-    (void)state;
     run r;
     make_run(&r);
     for (int i = 0; i < 400; i++)
@@ -169,9 +167,8 @@ static void sgd_once(kas_ref_net *net, bool weights_only)
 
 /* p = 1, g = 0.5, v = 1, decay 0.1: g' = 0.6; v = 0.9 + 0.6 = 1.5; p = 1 - 0.1 * (0.6 + 1.35).
  * Without decay: g' = 0.5; v = 1.4; p = 1 - 0.1 * (0.5 + 1.26). */
-static void test_sgd_by_hand(void **state)
+TEST(test_sgd_by_hand)
 {
-    (void)state;
     run r;
     make_run(&r);
     struct {
@@ -194,9 +191,8 @@ static void test_sgd_by_hand(void **state)
 
 /* A layer of every kind: central differences of a few elements of every parameter.  The kinks of
  * max pools, ReLUs and dropout stay where they are for so small a step. */
-static void test_every_kind(void **state)
+TEST(test_every_kind)
 {
-    (void)state;
     enum { IMAGES = 2, SIZE = IMAGES * 3 * 9 * 8 };
     static double images[SIZE];
     const uint16_t labels[IMAGES] = {3, 8};
@@ -233,13 +229,4 @@ static void test_every_kind(void **state)
     kas_net_free(net);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_kind),
-        cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_evaluation),
-        cmocka_unit_test(test_sgd_by_hand),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

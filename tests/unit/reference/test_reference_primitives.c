@@ -15,9 +15,8 @@ static void set(double *to, const double *from, size_t size)
     memcpy(to, from, size * sizeof *to);
 }
 
-static void test_shift(void **state)
+TEST(test_shift)
 {
-    (void)state;
     fixture f;
     fixture_target(&f, 1, 3, 2, 3, 3);
     int x = kas_build_input(&f.kernel);
@@ -32,9 +31,8 @@ static void test_shift(void **state)
     fixture_free(&f);
 }
 
-static void test_unfold(void **state)
+TEST(test_unfold)
 {
-    (void)state;
     fixture f;
     fixture_target(&f, 1, 2, 2, 3, 3);
     int x = kas_build_input(&f.kernel);
@@ -56,9 +54,8 @@ static void test_unfold(void **state)
 }
 
 /* Three taps two rows apart; five taps that reach beyond a row of two on either side. */
-static void test_unfold_windows(void **state)
+TEST(test_unfold_windows)
 {
-    (void)state;
     fixture f;
     fixture_target(&f, 1, 4, 2, 1, 1);
     int x = kas_build_input(&f.kernel);
@@ -81,9 +78,8 @@ static void test_unfold_windows(void **state)
 }
 
 /* An axis that was folded away leaves the other one; K_W = 2 is even: K_W/2 = 1 reaches left. */
-static void test_unfold_after_fold(void **state)
+TEST(test_unfold_after_fold)
 {
-    (void)state;
     fixture f;
     fixture_target(&f, 2, 2, 3, 3, 2);
     int x = kas_build_input(&f.kernel);
@@ -100,9 +96,8 @@ static void test_unfold_after_fold(void **state)
     fixture_free(&f);
 }
 
-static void test_fc(void **state)
+TEST(test_fc)
 {
-    (void)state;
     fixture f;
     fixture_target(&f, 2, 1, 2, 3, 3);
     int x = kas_build_input(&f.kernel);
@@ -116,9 +111,8 @@ static void test_fc(void **state)
 }
 
 /* [4] -> group by 2 -> [2, 2]: channels 0, 1 give outputs 0, 1; channels 2, 3 give outputs 2, 3. */
-static void test_group_and_grouped_fc(void **state)
+TEST(test_group_and_grouped_fc)
 {
-    (void)state;
     fixture f;
     fixture_target(&f, 4, 1, 1, 3, 3);
     int x = kas_build_input(&f.kernel);
@@ -134,9 +128,8 @@ static void test_group_and_grouped_fc(void **state)
 
 /* [C, K_W] -> group_all on K_W -> [C, K_W, 1]: the group dim stands behind a contracted one. Each
  * of the 3 taps has its own map from C = 2 to one output. */
-static void test_group_all_in_the_middle(void **state)
+TEST(test_group_all_in_the_middle)
 {
-    (void)state;
     fixture f;
     fixture_target(&f, 2, 1, 2, 3, 3);
     int x = kas_build_input(&f.kernel);
@@ -155,9 +148,8 @@ static void test_group_all_in_the_middle(void **state)
     fixture_free(&f);
 }
 
-static void test_fc_without_channels(void **state)
+TEST(test_fc_without_channels)
 {
-    (void)state;
     fixture f;
     fixture_target(&f, 2, 1, 2, 3, 3);
     int x = kas_build_input(&f.kernel);
@@ -172,9 +164,8 @@ static void test_fc_without_channels(void **state)
 }
 
 /* Values from tables of the functions, at x = -1, 0, 1 and beyond the limits. */
-static void test_unary(void **state)
+TEST(test_unary)
 {
-    (void)state;
     const struct {
         kas_op op;
         double y[6];
@@ -205,9 +196,8 @@ static void test_unary(void **state)
     }
 }
 
-static void test_folds(void **state)
+TEST(test_folds)
 {
-    (void)state;
     fixture f;
     fixture_target(&f, 2, 2, 2, 3, 3);
     int x = kas_build_input(&f.kernel);
@@ -228,9 +218,8 @@ static void test_folds(void **state)
     fixture_free(&f);
 }
 
-static void test_softmax(void **state)
+TEST(test_softmax)
 {
-    (void)state;
     const double l2 = 0.69314718055994531, l3 = 1.0986122886681098, l4 = 2 * l2;
     fixture f;
     fixture_target(&f, 2, 1, 2, 3, 3);
@@ -250,9 +239,8 @@ static void test_softmax(void **state)
 }
 
 /* LHS [G0, H, W] over RHS [C, H, W], C = 4, G0 = 2: channel c reads c mod 2. */
-static void test_broadcast_tiles(void **state)
+TEST(test_broadcast_tiles)
 {
-    (void)state;
     const struct {
         kas_op op;
         double y[8];
@@ -278,9 +266,8 @@ static void test_broadcast_tiles(void **state)
 
 /* One channel, two parts in, two out: a 2 x 2 matrix divided by sqrt(2). Instance (q, p) has weight
  * number 2q + p. */
-static void test_instances(void **state)
+TEST(test_instances)
 {
-    (void)state;
     const double r = 0.70710678118654752;
     fixture f;
     fixture_target(&f, 1, 1, 1, 3, 3);
@@ -295,22 +282,4 @@ static void test_instances(void **state)
     fixture_free(&f);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shift),
-        cmocka_unit_test(test_unfold),
-        cmocka_unit_test(test_unfold_windows),
-        cmocka_unit_test(test_unfold_after_fold),
-        cmocka_unit_test(test_fc),
-        cmocka_unit_test(test_group_and_grouped_fc),
-        cmocka_unit_test(test_group_all_in_the_middle),
-        cmocka_unit_test(test_fc_without_channels),
-        cmocka_unit_test(test_unary),
-        cmocka_unit_test(test_folds),
-        cmocka_unit_test(test_softmax),
-        cmocka_unit_test(test_broadcast_tiles),
-        cmocka_unit_test(test_instances),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -128,9 +128,8 @@ static void randomize(run *r)
             fd_random(r->net->param[i].value, r->net->param[i].size, 10 + i);
 }
 
-static void test_gradients(void **state)
+TEST(test_gradients)
 {
-    (void)state;
     static double grad[16][512];
     fd_array arrays[16];
     int count = 0;
@@ -167,9 +166,8 @@ static void test_gradients(void **state)
 
 /* A kernel that is a convolution, with the convolution's weights, changes nothing: kernel IR and
  * layers are two independent codes. */
-static void test_same_as_convolution(void **state)
+TEST(test_same_as_convolution)
 {
-    (void)state;
     kas_kernel k = {0};
     assert_true(kas_build_fc(&k, kas_build_unfold(&k, kas_build_input(&k), 3), false, "C") > 0);
     kas_binding binding = binding_of(&targets[0]);
@@ -206,11 +204,4 @@ static void test_same_as_convolution(void **state)
     kas_ref_net_free(replaced.net);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_same_as_convolution),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -23,9 +23,8 @@ static int build(fixture *f, int *sine, int *relu)
     return SIZE;
 }
 
-static void test_neighbours(void **state)
+TEST(test_neighbours)
 {
-    (void)state;
     fixture f;
     int sine, relu, up = 0, down = 0;
     size_t elements;
@@ -50,9 +49,8 @@ static void test_neighbours(void **state)
 }
 
 /* dx = cos(x) dy + (x > 0) dy: only what a node passes on is rounded, and the gradient of x. */
-static void test_gradients(void **state)
+TEST(test_gradients)
 {
-    (void)state;
     fixture f;
     int sine, relu, other = 0;
     double exact[SIZE];
@@ -78,9 +76,8 @@ static void test_gradients(void **state)
 /* A norm of equal numbers is 0, and its mean is one that the format holds.  A device that sums gets
  * it wrong by half a unit in its last place, which is divided by sqrt(eps): rounding must show it.
  */
-static void test_equal_numbers(void **state)
+TEST(test_equal_numbers)
 {
-    (void)state;
     fixture f;
     const double bound = ldexp(1, -FLT_MANT_DIG) / sqrt(1e-5) * (1 + 1e-6);
     double largest = 0;
@@ -102,10 +99,4 @@ static void test_equal_numbers(void **state)
     fixture_free(&f);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_neighbours),
-                                       cmocka_unit_test(test_gradients),
-                                       cmocka_unit_test(test_equal_numbers)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

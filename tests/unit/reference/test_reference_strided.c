@@ -80,9 +80,8 @@ static double convolution(int in, int stride, int co, int h, int w)
     return sum;
 }
 
-static void the_convolution_is_strided(void **state)
+TEST(the_convolution_is_strided)
 {
-    (void)state;
     static const int cases[][2] = {{8, 1}, {8, 2}, {7, 2}, {9, 3}, {10, 3}, {16, 4}, {1, 2}};
     double worst = 0;
     fill();
@@ -105,9 +104,8 @@ static void the_convolution_is_strided(void **state)
 }
 
 /* Without the stride, the same kernel has all pixels. */
-static void kernels_are_strided(void **state)
+TEST(kernels_are_strided)
 {
-    (void)state;
     static const char *const sequences[] = {"group(2)",
                                             "depthwise",
                                             "bottleneck_out(2)",
@@ -137,9 +135,8 @@ static void kernels_are_strided(void **state)
     print_message("largest error %.3g, tolerance 1e-11\n", worst);
 }
 
-static void gradients_agree_with_differences(void **state)
+TEST(gradients_agree_with_differences)
 {
-    (void)state;
     const kas_kernel kernel = kernel_of("bottleneck_out(2) group(2)", true);
     const kas_target target = target_of(7, 2);
     kas_reference *reference = open_at(&kernel, &target);
@@ -153,9 +150,8 @@ static void gradients_agree_with_differences(void **state)
 }
 
 /* Costs are those of the strided convolution, and there is no pool. */
-static void the_pool_costs_nothing(void **state)
+TEST(the_pool_costs_nothing)
 {
-    (void)state;
     const kas_target target = target_of(8, 2);
     const kas_kernel inside = kernel_of("", true), pooled = kernel_of("", false);
     const kas_binding binding = kas_target_binding(&inside, &target);
@@ -166,9 +162,8 @@ static void the_pool_costs_nothing(void **state)
     assert_true(cost[1].flops == cost[0].flops + C * 64);
 }
 
-static void what_cannot_take_the_stride(void **state)
+TEST(what_cannot_take_the_stride)
 {
-    (void)state;
     static const struct {
         const char *nodes, *words;
     } cases[] = {{"{\"op\": \"unfold\", \"in\": [0], \"axes\": \"h\"}, {\"op\": \"fc\", \"in\": "
@@ -203,9 +198,8 @@ static void what_cannot_take_the_stride(void **state)
 }
 
 /* The flag is part of a kernel's file and of its name. */
-static void the_name_tells(void **state)
+TEST(the_name_tells)
 {
-    (void)state;
     const kas_kernel inside = kernel_of("group(2)", true), pooled = kernel_of("group(2)", false);
     char name[3][KAS_NAME_SIZE];
     kas_buf text = {0};
@@ -220,13 +214,4 @@ static void the_name_tells(void **state)
     kas_buf_free(&text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_convolution_is_strided),
-                                       cmocka_unit_test(kernels_are_strided),
-                                       cmocka_unit_test(gradients_agree_with_differences),
-                                       cmocka_unit_test(the_pool_costs_nothing),
-                                       cmocka_unit_test(what_cannot_take_the_stride),
-                                       cmocka_unit_test(the_name_tells)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

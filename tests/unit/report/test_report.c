@@ -8,9 +8,8 @@
 #include "host/report/line.h"
 #include "host/report/table.h"
 
-static void table_is_aligned(void **state)
+TEST(table_is_aligned)
 {
-    (void)state;
     kas_table *t = kas_table_create(
         (kas_column[]){{"kernel", KAS_LEFT}, {"top-1", KAS_RIGHT}, {"state", KAS_LEFT}}, 3);
     assert_non_null(t);
@@ -35,9 +34,8 @@ static void table_is_aligned(void **state)
     assert_int_equal(kas_table_write(NULL, &out), KAS_NO_MEMORY);
 }
 
-static void line_reads_back(void **state)
+TEST(line_reads_back)
 {
-    (void)state;
     const double values[] = {0.1, 1.0 / 3, 1e300, -5e-324, 123456789.0};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         kas_buf out = {0};
@@ -69,9 +67,8 @@ static void line_reads_back(void **state)
     }
 }
 
-static void numbers_for_people(void **state)
+TEST(numbers_for_people)
 {
-    (void)state;
     char t[32];
     assert_string_equal(kas_human_count(8, t), "8");
     assert_string_equal(kas_human_count(0.5, t), "0.50");
@@ -94,12 +91,4 @@ static void numbers_for_people(void **state)
     assert_string_equal(kas_human_duration(-1, t), "-");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(table_is_aligned),
-        cmocka_unit_test(line_reads_back),
-        cmocka_unit_test(numbers_for_people),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

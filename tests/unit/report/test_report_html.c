@@ -154,9 +154,8 @@ static void has_not(const char *text)
 
 /* ---- tests ---- */
 
-static void one_study(void **state)
+TEST(one_study)
 {
-    (void)state;
     make("plain", &(made_study){.candidates = 60, .epochs = 8, .evolved = true, .seed = 1});
     report_on((const char *[]){"plain"}, 1);
     check_page();
@@ -182,9 +181,8 @@ static void one_study(void **state)
     has_not("studies compared");
 }
 
-static void under_way(void **state)
+TEST(under_way)
 {
-    (void)state;
     make("running", &(made_study){.candidates = 12, .epochs = 4, .under_way = true});
     report_on((const char *[]){"running"}, 1);
     check_page();
@@ -199,9 +197,8 @@ static void under_way(void **state)
     has_not("Best so far");
 }
 
-static void ended_without_an_answer(void **state)
+TEST(ended_without_an_answer)
 {
-    (void)state;
     make("ended", &(made_study){.candidates = 10, .epochs = 4, .unanswered = true});
     report_on((const char *[]){"ended"}, 1);
     check_page();
@@ -212,9 +209,8 @@ static void ended_without_an_answer(void **state)
 }
 
 /* Whatever a text of a file holds, it stays a text. */
-static void texts_are_escaped(void **state)
+TEST(texts_are_escaped)
 {
-    (void)state;
     static const char *const texts[] = {
         "<script>alert(1)</script>", "\"'><img src=x onerror=alert(1)>", "]]></svg></title>&amp;",
         "</script><!--<script>", "\033[31m\xff\xfe\x01"};
@@ -243,9 +239,8 @@ static void texts_are_escaped(void **state)
     kas_buf_free(&out);
 }
 
-static void large_study(void **state)
+TEST(large_study)
 {
-    (void)state;
     make("large", &(made_study){.candidates = 10000, .epochs = 6, .evolved = true, .seed = 2});
     report_on((const char *[]){"large"}, 1);
     check_page();
@@ -257,9 +252,8 @@ static void large_study(void **state)
     check_page();
 }
 
-static void comparison(void **state)
+TEST(comparison)
 {
-    (void)state;
     static const char *const names[] = {"r0", "r1", "r2", "e0", "e1", "e2"};
     for (int i = 0; i < 6; i++)
         make(names[i],
@@ -304,9 +298,8 @@ static void has_in_row(const char *heading, const char *cell)
 }
 
 /* The ratio by which the search chose is predicted, so it is not shown as a measured one. */
-static void another_machine(void **state)
+TEST(another_machine)
 {
-    (void)state;
     char cell[80];
     kas_report_view v;
     char path[200];
@@ -328,9 +321,8 @@ static void another_machine(void **state)
     assert_int_equal(count_of(kas_buf_text(&page), " predicted</td>"), 1); /* r0 measured its own */
 }
 
-static void damaged(void **state)
+TEST(damaged)
 {
-    (void)state;
     char path[200];
     const char *const folders[] = {path};
     kas_buf out = {0};
@@ -388,9 +380,8 @@ static void check_places(const kas_graph *g)
     }
 }
 
-static void layouts(void **state)
+TEST(layouts)
 {
-    (void)state;
     kas_graph g;
     bool done = false;
     make_graph(&g);
@@ -419,9 +410,8 @@ static void layouts(void **state)
 }
 
 /* A chain and a cycle, which no kernel has: neither hangs nor leaves its memory. */
-static void odd_graphs(void **state)
+TEST(odd_graphs)
 {
-    (void)state;
     kas_graph g;
     OK(kas_graph_make(64, 63 + 62, &g));
     for (int i = 0; i < 64; i++)
@@ -448,9 +438,8 @@ static void odd_graphs(void **state)
     kas_graph_free(&g);
 }
 
-static void facts_of_a_study(void **state)
+TEST(facts_of_a_study)
 {
-    (void)state;
     char path[200];
     kas_report_view v;
     snprintf(path, sizeof path, "%s/plain", folder);
@@ -486,20 +475,4 @@ static int free_page(void **state)
     return remove_folder(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_study),
-        cmocka_unit_test(under_way),
-        cmocka_unit_test(texts_are_escaped),
-        cmocka_unit_test(large_study),
-        cmocka_unit_test(comparison),
-        cmocka_unit_test(another_machine),
-        cmocka_unit_test(damaged),
-        cmocka_unit_test(layouts),
-        cmocka_unit_test(odd_graphs),
-        cmocka_unit_test(facts_of_a_study),
-        cmocka_unit_test(ended_without_an_answer),
-    };
-    return cmocka_run_group_tests(tests, make_folder, free_page);
-}
+RUN_TESTS(make_folder, free_page)

@@ -177,9 +177,8 @@ static void settle(kas_net *net, const char *what, const char *nodes, double low
     free_replaced(&r);
 }
 
-static void scales_far_off(void **state)
+TEST(scales_far_off)
 {
-    (void)state;
     const double root = sqrt(2) * (1 + 1e-12); /* the nearest power of two */
     settle(normed_net(), "a tower of exponentials", TOWER, KAS_CALIBRATE_LOW, KAS_CALIBRATE_HIGH,
            10);
@@ -191,9 +190,8 @@ static void scales_far_off(void **state)
 }
 
 /* Behind a batch norm's worth of difference nothing changes: no gain, and so the bits of before. */
-static void usual_scales_stay(void **state)
+TEST(usual_scales_stay)
 {
-    (void)state;
     settle(normed_net(), "a map", FC, KAS_CALIBRATE_LOW, KAS_CALIBRATE_HIGH, 0);
     replaced r = replace(normed_net(), CONV);
     float gain[64];
@@ -204,9 +202,8 @@ static void usual_scales_stay(void **state)
 
 /* The gain of a layer is found behind the calibrated ones before it: those of a network whose first
  * kernel blows up must not make up for it in the second. */
-static void layer_by_layer(void **state)
+TEST(layer_by_layer)
 {
-    (void)state;
     replaced r = replace(plain_net(), SQUARES);
     float gain[64], wide[64];
     calibrate(&r, 1, gain);
@@ -222,9 +219,8 @@ static void layer_by_layer(void **state)
     free_replaced(&r);
 }
 
-static void the_seed_decides(void **state)
+TEST(the_seed_decides)
 {
-    (void)state;
     replaced r = replace(plain_net(), SQUARES);
     float gain[64];
     const kas_calibration a = calibrate(&r, 7, gain), b = calibrate(&r, 7, gain),
@@ -250,9 +246,8 @@ static void useless(const char *nodes, kas_calibrated result, const char *words)
 
 /* What cancels is constant, and so is what only rounding tells apart, or what differs between
  * channels alone: the sum of a softmax over the image times a factor for each channel. */
-static void what_no_gain_can_help(void **state)
+TEST(what_no_gain_can_help)
 {
-    (void)state;
     useless(FC ",{\"op\":\"sub\",\"in\":[1,1]}", KAS_CALIBRATE_SAME, "constant");
     useless(FC
             ",{\"op\":\"softmax\",\"in\":[1],\"dim\":1,\"dim_end\":3},"
@@ -266,9 +261,8 @@ static void what_no_gain_can_help(void **state)
             KAS_CALIBRATE_NOT_FINITE, "not finite");
 }
 
-static void images_are_spread_over_the_set(void **state)
+TEST(images_are_spread_over_the_set)
 {
-    (void)state;
     enum { COUNT = 20, SIZE = 2 * 3 * 2 };
     kas_dataset *d;
     uint32_t index[COUNT / 2];
@@ -292,12 +286,4 @@ static void images_are_spread_over_the_set(void **state)
     kas_dataset_close(d);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scales_far_off),        cmocka_unit_test(usual_scales_stay),
-        cmocka_unit_test(layer_by_layer),        cmocka_unit_test(the_seed_decides),
-        cmocka_unit_test(what_no_gain_can_help), cmocka_unit_test(images_are_spread_over_the_set),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+RUN_TESTS(set_up, tear_down)

@@ -12,9 +12,8 @@ static void assert_near(double found, double expected, double tolerance)
         fail_msg("%.9g, expected %.9g", found, expected);
 }
 
-static void texts_of_images(void **state)
+TEST(texts_of_images)
 {
-    (void)state;
     static const float six[] = {1, 0, 1, 1, 0, 1}, three[] = {1, 1, 1};
     kas_buf text = {0};
     kas_correct_add(six, 6, &text);
@@ -28,9 +27,8 @@ static void texts_of_images(void **state)
 }
 
 /* The first has images 1 to 6 of 10 right, the second 1, 2 and 7: b = 4, c = 1. */
-static void mcnemar(void **state)
+TEST(mcnemar)
 {
-    (void)state;
     static const char a[] = "10:fc0", b[] = "10:c20";
     const kas_paired lost = kas_correct_compare(a, b, 0), won = kas_correct_compare(b, a, 0),
                      same = kas_correct_compare(a, a, 0);
@@ -43,18 +41,16 @@ static void mcnemar(void **state)
 }
 
 /* Halves are compared apart. */
-static void parts_are_compared_apart(void **state)
+TEST(parts_are_compared_apart)
 {
-    (void)state;
     static const char a[] = "4:f 5:f8", b[] = "4:c 5:f8";
     assert_near(kas_correct_compare(a, b, KAS_SELECTING).lost, 0.5, 0);
     assert_near(kas_correct_compare(a, b, KAS_CONFIRMING).lost, 0, 0);
     assert_int_equal(kas_correct_compare(a, b, KAS_CONFIRMING).images, 5);
 }
 
-static void what_cannot_be_compared(void **state)
+TEST(what_cannot_be_compared)
 {
-    (void)state;
     static const char *const bad[] = {NULL, "",    "4",    "4:",   "4:g",  "4:f0", "5:f",
                                       "0:", "x:f", "4:f ", " 4:f", "-4:f", "8:ff", "4:F"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -64,9 +60,8 @@ static void what_cannot_be_compared(void **state)
     }
 }
 
-static void intervals(void **state)
+TEST(intervals)
 {
-    (void)state;
     static const double one[] = {0.5}, two[] = {0, 1}, three[] = {1, 3, 2};
     kas_interval i = kas_interval_of(one, 1);
     assert_true(i.mean == 0.5 && isnan(i.spread) && isnan(i.low) && isnan(i.high));
@@ -87,14 +82,4 @@ static void intervals(void **state)
     assert_near(i.high - i.mean, 0.189873, 1e-6);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_of_images),
-        cmocka_unit_test(mcnemar),
-        cmocka_unit_test(parts_are_compared_apart),
-        cmocka_unit_test(what_cannot_be_compared),
-        cmocka_unit_test(intervals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

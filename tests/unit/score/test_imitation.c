@@ -167,25 +167,22 @@ static void agrees(int side, bool trained)
     free_file(&file);
 }
 
-static void imitation_agrees(void **state)
+TEST(imitation_agrees)
 {
-    (void)state;
     agrees(6, false);
     agrees(20, false); /* two of eight images, and six where a stride has halved the sides */
 }
 
 /* Convolutions and norms of a file are imitated. */
-static void imitation_of_a_trained_network_agrees(void **state)
+TEST(imitation_of_a_trained_network_agrees)
 {
-    (void)state;
     agrees(6, true);
     agrees(20, true);
 }
 
 /* What computes the same in every image and pixel gives nothing; a network as it is gives all. */
-static void imitation_of_a_constant(void **state)
+TEST(imitation_of_a_constant)
 {
-    (void)state;
     world *w = world_make(KAS_LAYER_RELU, KAS_OP_RELU);
     kas_kernel k = {0};
     const int x = kas_build_input(&k), zero = kas_build_broadcast(&k, KAS_OP_SUB, x, x);
@@ -202,12 +199,4 @@ static void imitation_of_a_constant(void **state)
     world_free(w);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(imitation_agrees),
-        cmocka_unit_test(imitation_of_a_trained_network_agrees),
-        cmocka_unit_test(imitation_of_a_constant),
-    };
-    return cmocka_run_group_tests_name("imitation", tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -55,9 +55,8 @@ static double sum_weights(const judge *j, double power)
     return sum;
 }
 
-static void gradients_agree(void **state)
+TEST(gradients_agree)
 {
-    (void)state;
     world *w = world_make(KAS_LAYER_RELU, KAS_OP_RELU);
     judge j = judge_data(w, 0), other = judge_data(w, 1);
     double fisher = 0, all = 0, zico = 0;
@@ -88,9 +87,8 @@ static void gradients_agree(void **state)
     world_free(w);
 }
 
-static void jacobian_agrees(void **state)
+TEST(jacobian_agrees)
 {
-    (void)state;
     world *w = world_make(KAS_LAYER_RELU, KAS_OP_RELU);
     judge j = judge_data(w, 0);
     const int last = w->net->layers - 1, pixels = 3 * 6 * 6;
@@ -143,9 +141,8 @@ static int signs64(const world *w, const judge *j, bool **sign)
     return count;
 }
 
-static void patterns_agree(void **state)
+TEST(patterns_agree)
 {
-    (void)state;
     world *w = world_make(KAS_LAYER_RELU, KAS_OP_RELU);
     judge j = judge_data(w, 0);
     bool *sign, seen[1 << BATCH] = {0};
@@ -172,9 +169,8 @@ static void patterns_agree(void **state)
 }
 
 /* The network without its batch norms, whose places dropouts take that drop nothing. */
-static void synflow_agrees(void **state)
+TEST(synflow_agrees)
 {
-    (void)state;
     world *w = world_make(KAS_LAYER_RELU, KAS_OP_RELU);
     const double found = value_of(w, KAS_SCORE_SYNFLOW);
     const int last = w->net->layers - 1;
@@ -202,9 +198,8 @@ static int layer_named(const world *w, const char *name)
     return -1;
 }
 
-static void zen_agrees(void **state)
+TEST(zen_agrees)
 {
-    (void)state;
     world *w = world_make(KAS_LAYER_RELU, KAS_OP_RELU);
     judge j = judge_of(w, w->net, BATCH, KAS_INTERPRET_UNIT);
     const int end = layer_named(w, "relu4");
@@ -235,9 +230,8 @@ static void zen_agrees(void **state)
     world_free(w);
 }
 
-static void meco_agrees(void **state)
+TEST(meco_agrees)
 {
-    (void)state;
     world *w = world_make(KAS_LAYER_RELU, KAS_OP_RELU);
     judge j = judge_of(w, w->net, 1, KAS_INTERPRET_TRAINING);
     double expected = 0;
@@ -396,9 +390,8 @@ static void assert_az_nas_agrees(world *w, const char *ends)
 
 /* Where the stride of 2 halves an odd number of pixels, the last cells are smaller. The network has no file, so the
  * layers alone tell where blocks end. */
-static void az_nas_agrees(void **state)
+TEST(az_nas_agrees)
 {
-    (void)state;
     for (int side = 6; side <= 7; side++)
         assert_az_nas_agrees(world_make_sized(KAS_LAYER_RELU, KAS_OP_RELU, side),
                              "relu0 relu2 relu4");
@@ -412,9 +405,8 @@ static world *world_named(const char *spec)
 }
 
 /* Of blocks with more channels than pixels in all images the products of pixels are taken. */
-static void az_nas_of_few_pixels(void **state)
+TEST(az_nas_of_few_pixels)
 {
-    (void)state;
     static const char wide[] =
         "{\"format\": \"kas-gpu network\", \"version\": 1, \"name\": \"wide\", "
         "\"layers\": ["
@@ -434,9 +426,8 @@ static void az_nas_of_few_pixels(void **state)
  * a chain of two, so that all goes through node 1; one convolution. A DenseNet's layer ends with its
  * concatenation. Without blocks in the file a layer that a batch norm follows ends a block only
  * where others read it too. The last transition leaves a single pixel. */
-static void az_nas_knows_blocks(void **state)
+TEST(az_nas_knows_blocks)
 {
-    (void)state;
     static const char cells[] =
         "stem_bn cells1.0.node3 reduction1.add cells2.0.node3 reduction2.add cells3.0.node3";
     static const char flat[] =
@@ -463,9 +454,8 @@ static void az_nas_knows_blocks(void **state)
 }
 
 /* A cell that is a skip passes gradients on as they are. */
-static void an_identity_is_not_trainable(void **state)
+TEST(an_identity_is_not_trainable)
 {
-    (void)state;
     world *w = world_named("nb201:cell=25,n=1,width=4");
     const kas_scored all = score(w, "expressivity,progressivity,trainability");
     assert_int_equal(all.state[KAS_SCORE_EXPRESSIVITY], KAS_SCORED);
@@ -477,9 +467,8 @@ static void an_identity_is_not_trainable(void **state)
 /* ---- counts, states, traps ------------------------------------------------------------------- */
 
 /* Each kernel: map 8 x 24, 8 factors, depthwise 8 x 3; stem 8 x 27, linear 8 x 5 + 5, four batch norms of 16. */
-static void counts_by_hand(void **state)
+TEST(counts_by_hand)
 {
-    (void)state;
     world *w = world_make(KAS_LAYER_RELU, KAS_OP_RELU);
     assert_near("params", value_of(w, KAS_SCORE_PARAMS), 3 * (192 + 8 + 24) + 216 + 45 + 4 * 16, 0);
     assert_near("layers", value_of(w, KAS_SCORE_LAYERS), 3 * 3 + 2, 0);
@@ -493,9 +482,8 @@ static void counts_by_hand(void **state)
 
 /* naswot and swap see ReLU only: without one they are blind, while the others have a value; and a kernel's own
  * function changes their neurons only if it is a ReLU. */
-static void patterns_see_relu_only(void **state)
+TEST(patterns_see_relu_only)
 {
-    (void)state;
     world *w = world_make(KAS_LAYER_SILU, KAS_OP_TANH);
     const kas_scored none = score(w, "naswot,swap,fisher");
     assert_int_equal(none.state[KAS_SCORE_NASWOT], KAS_SCORE_BLIND);
@@ -508,9 +496,8 @@ static void patterns_see_relu_only(void **state)
     world_free(w);
 }
 
-static void not_finite_is_a_state(void **state)
+TEST(not_finite_is_a_state)
 {
-    (void)state;
     world *w = world_make(KAS_LAYER_RELU, KAS_OP_RELU);
     w->minibatch[0].image[5] = INFINITY;
     kas_scored all =
@@ -529,9 +516,8 @@ static void not_finite_is_a_state(void **state)
     world_free(w);
 }
 
-static void draws_are_averaged(void **state)
+TEST(draws_are_averaged)
 {
-    (void)state;
     world *w = world_make(KAS_LAYER_RELU, KAS_OP_RELU);
     kas_scored one, two, both;
     OK(kas_scores_parse("fisher,synflow,params", w->setup.asked));
@@ -546,23 +532,4 @@ static void draws_are_averaged(void **state)
     world_free(w);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_agree),
-        cmocka_unit_test(jacobian_agrees),
-        cmocka_unit_test(patterns_agree),
-        cmocka_unit_test(synflow_agrees),
-        cmocka_unit_test(zen_agrees),
-        cmocka_unit_test(meco_agrees),
-        cmocka_unit_test(az_nas_agrees),
-        cmocka_unit_test(az_nas_of_few_pixels),
-        cmocka_unit_test(az_nas_knows_blocks),
-        cmocka_unit_test(an_identity_is_not_trainable),
-        cmocka_unit_test(counts_by_hand),
-        cmocka_unit_test(patterns_see_relu_only),
-        cmocka_unit_test(not_finite_is_a_state),
-        cmocka_unit_test(draws_are_averaged),
-    };
-    return cmocka_run_group_tests_name("untrained", tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -15,16 +15,14 @@
 
 /* Two images, two channels, two pixels. Channel 0: (1*1 + 2*3) = 7 and (0*5 - 1*2) = -2, so (49 + 4) / 4. Channel 1: 0
  * and 4 * 0.5 = 2, so 4 / 4. */
-static void fisher_by_hand(void **state)
+TEST(fisher_by_hand)
 {
-    (void)state;
     const float a[] = {1, 2, 3, 0, 0, -1, 4, 1}, g[] = {1, 3, 0, 7, 5, 2, 0.5F, 0};
     assert_near("Delta_l", kas_fisher_layer(2, 2, 2, a, g), 53.0 / 4 + 1, 1e-15);
 }
 
-static void eigenvalues_by_hand(void **state)
+TEST(eigenvalues_by_hand)
 {
-    (void)state;
     double two[] = {2, 1, NAN, 2}, value[3];
     OK(kas_eigenvalues(2, two, 2, value));
     assert_near("smaller", value[0], 1, 1e-14);
@@ -69,9 +67,8 @@ static void make_square(int rows, double *a)
 }
 
 /* Of rank 0, 1, 7, and more than the matrix has rows. */
-static void largest_of_all(void **state)
+TEST(largest_of_all)
 {
-    (void)state;
     static const int rows[] = {0, 1, 7, 2 * LARGE};
     double a[LARGE * LARGE], value[LARGE], found;
     for (int k = 0; k < 4; k++) {
@@ -87,9 +84,8 @@ static void largest_of_all(void **state)
 }
 
 /* Eigenvalues of random matrices: their sums are the traces of A and of A A. */
-static void eigenvalues_of_larger(void **state)
+TEST(eigenvalues_of_larger)
 {
-    (void)state;
     enum { N = 40 };
     double a[N * N], value[N], sum = 0, squares = 0, trace = 0, norm = 0;
     kas_rng rng = kas_rng_make(1, KAS_PURPOSE_TEST, 0);
@@ -109,9 +105,8 @@ static void eigenvalues_of_larger(void **state)
     assert_near("norm", squares, norm, 1e-11);
 }
 
-static void ranks_leave_out_what_is_not_finite(void **state)
+TEST(ranks_leave_out_what_is_not_finite)
 {
-    (void)state;
     const double value[] = {3, NAN, 1, 3, -INFINITY, 2}, up[] = {1, 2, 3, 4},
                  down[] = {9, 8, 7, NAN};
     const double third[] = {2, 0, 1, 3};
@@ -141,9 +136,8 @@ static void assert_refused(kas_status found, kas_status expected, const char *te
         fail_msg("\"%s\" does not say \"%s\"", kas_error(), text);
 }
 
-static void names(void **state)
+TEST(names)
 {
-    (void)state;
     bool asked[KAS_SCORES];
     kas_score_setup setup = {0};
     OK(kas_scores_parse("az_nas", asked));
@@ -159,9 +153,8 @@ static void names(void **state)
     assert_refused(kas_score_check(&setup), KAS_USAGE, "naswot needs images: give --dataset");
 }
 
-static void minibatches(void **state)
+TEST(minibatches)
 {
-    (void)state;
     kas_dataset *d;
     kas_minibatch m[KAS_SCORE_MINIBATCHES], again[KAS_SCORE_MINIBATCHES];
     OK(kas_dataset_create(4, 4, 3, 3, 40, 4, &d));
@@ -198,16 +191,4 @@ static void minibatches(void **state)
     kas_dataset_close(d);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fisher_by_hand),
-        cmocka_unit_test(eigenvalues_by_hand),
-        cmocka_unit_test(largest_of_all),
-        cmocka_unit_test(eigenvalues_of_larger),
-        cmocka_unit_test(ranks_leave_out_what_is_not_finite),
-        cmocka_unit_test(names),
-        cmocka_unit_test(minibatches),
-    };
-    return cmocka_run_group_tests_name("untrained parts", tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -219,8 +219,6 @@ static inline kas_status more_candidates(void *text, const kas_study *present,
     return KAS_OK;
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
 /* What main begins with: run as a worker the program ends here; another word names the tests to
  * run. */
 static inline void search_main(int argc, char **argv, const kas_evaluator *evaluator)

@@ -127,9 +127,8 @@ static int free_usual(void **state)
     return 0;
 }
 
-static void the_same_on_any_number_of_threads(void **state)
+TEST(the_same_on_any_number_of_threads)
 {
-    (void)state;
     world w;
     open_world(&w, 0.9);
     char *three = evolve(&w, "", 3);
@@ -147,9 +146,8 @@ static void the_same_on_any_number_of_threads(void **state)
 }
 
 /* Scores and predictions are computed anew; the file has six digits of them. */
-static void says_what_is_so(void **state)
+TEST(says_what_is_so)
 {
-    (void)state;
     world w;
     one list[MOST];
     kas_legality *legality;
@@ -192,9 +190,8 @@ static int step_of(double x)
 
 /* The best imitation comes first, and children are better than all that was drawn. No two of the new ones compute the same, or
  * differ by less than chance. */
-static void the_best_first(void **state)
+TEST(the_best_first)
 {
-    (void)state;
     if (SANITIZED) /* other tests evolve some */
         skip();
     world w;
@@ -226,9 +223,8 @@ static void the_best_first(void **state)
 }
 
 /* All kernels of --from stay, and leave half a population to the others. */
-static void given_kernels_stay(void **state)
+TEST(given_kernels_stay)
 {
-    (void)state;
     static const char *const names[] = {"depthwise",          "group_conv", "canvas_figure8",
                                         "canvas_figure6",     "shift_conv", "bottleneck",
                                         "depthwise_separable"};
@@ -264,9 +260,8 @@ static void given_kernels_stay(void **state)
     close_world(&w);
 }
 
-static void nothing_is_fast_enough(void **state)
+TEST(nothing_is_fast_enough)
 {
-    (void)state;
     world w;
     kas_buf text = {0};
     open_world(&w, 1e-6);
@@ -319,9 +314,8 @@ static int count_kept(const char *path, const char *digest)
 
 /* Stopped and begun again, with a file whose last line was cut off, the list is that of an undisturbed run, and what was scored is
  * not scored again. Scores of another digest count for nothing. */
-static void interrupted(void **state)
+TEST(interrupted)
 {
-    (void)state;
     world w;
     kas_buf text = {0}, file = {0};
     char path[] = "/tmp/kas-test-ancestors-XXXXXX";
@@ -364,9 +358,8 @@ static void interrupted(void **state)
 
 /* Of a single map there is one kernel, and then the sampler has nothing more: the known kernels stay. Where nothing fits the
  * budget there is none at all. */
-static void a_small_space(void **state)
+TEST(a_small_space)
 {
-    (void)state;
     world w;
     one list[MOST];
     kas_buf none = {0};
@@ -392,9 +385,8 @@ static void a_small_space(void **state)
     close_world(&w);
 }
 
-static void a_study_begins_with_them(void **state)
+TEST(a_study_begins_with_them)
 {
-    (void)state;
     world w;
     one list[MOST];
     kas_strategy strategy;
@@ -427,17 +419,4 @@ static void a_study_begins_with_them(void **state)
     close_world(&w);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_same_on_any_number_of_threads),
-        cmocka_unit_test(says_what_is_so),
-        cmocka_unit_test(the_best_first),
-        cmocka_unit_test(given_kernels_stay),
-        cmocka_unit_test(nothing_is_fast_enough),
-        cmocka_unit_test(a_study_begins_with_them),
-        cmocka_unit_test(interrupted),
-        cmocka_unit_test(a_small_space),
-    };
-    return cmocka_run_group_tests_name("ancestors", tests, make_usual, free_usual);
-}
+RUN_TESTS(make_usual, free_usual)

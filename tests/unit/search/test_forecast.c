@@ -75,9 +75,8 @@ static int discarded(kas_session *s, int count, double *largest)
 }
 
 /* A limit discards those beyond it and the margin, and nobody else; the list stays the same. */
-static void a_limit_discards(void **state)
+TEST_WITH(a_limit_discards, set_up, remove_folder)
 {
-    (void)state;
     kas_session s;
     double largest;
     OK(begin(0, "h100", true, &s));
@@ -91,9 +90,8 @@ static void a_limit_discards(void **state)
 }
 
 /* What calibration or another command says later does not matter to a study. */
-static void a_study_keeps_its_machine(void **state)
+TEST_WITH(a_study_keeps_its_machine, set_up, remove_folder)
 {
-    (void)state;
     kas_session s;
     char path[200];
     OK(begin(1, "h100", false, &s));
@@ -116,12 +114,9 @@ static void a_study_keeps_its_machine(void **state)
     kas_session_close(&s);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, remove_folder)
-
 /* The model of this machine, for one thread, is one that can be read again. */
-static void this_machine_is_kept(void **state)
+TEST_WITH(this_machine_is_kept, set_up, remove_folder)
 {
-    (void)state;
     kas_session s;
     const kas_session_request again = {.study = study};
     OK(begin(0, "", false, &s));
@@ -132,9 +127,4 @@ static void this_machine_is_kept(void **state)
     kas_session_close(&s);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {TEST(a_limit_discards), TEST(a_study_keeps_its_machine),
-                                       TEST(this_machine_is_kept)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

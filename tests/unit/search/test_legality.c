@@ -55,9 +55,8 @@ static void place(const kas_problem *p, const char *name, kas_replacement *out)
     kas_assignment_free(&kernels);
 }
 
-static void rejects_below_the_original(void **state)
+TEST(rejects_below_the_original)
 {
-    (void)state;
     static const char *const names[] = {"conv", "nas_pte_1", "group_conv", "shift_conv"};
     kas_problem p;
     kas_search_options options = kas_search_options_default();
@@ -94,9 +93,8 @@ static void rejects_below_the_original(void **state)
 }
 
 /* By another score: that of the unmodified network is 1. */
-static void rejects_by_imitation(void **state)
+TEST(rejects_by_imitation)
 {
-    (void)state;
     kas_problem p;
     kas_search_options options = kas_search_options_default();
     kas_legality *legality;
@@ -125,9 +123,8 @@ static void rejects_by_imitation(void **state)
 
 /* A kernel whose output overflows has no potential and is rejected, even where every potential is tolerated; a network of
  * which that is true cannot be compared with. */
-static void not_finite_is_rejected(void **state)
+TEST(not_finite_is_rejected)
 {
-    (void)state;
     kas_problem p;
     kas_search_options options = kas_search_options_default();
     kas_legality *legality;
@@ -157,9 +154,8 @@ static void not_finite_is_rejected(void **state)
     kas_problem_close(&p);
 }
 
-static void is_asked_for(void **state)
+TEST(is_asked_for)
 {
-    (void)state;
     kas_problem p;
     kas_search_options options = kas_search_options_default();
     kas_legality *legality;
@@ -188,13 +184,4 @@ static void is_asked_for(void **state)
     kas_problem_close(&p);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rejects_below_the_original),
-        cmocka_unit_test(rejects_by_imitation),
-        cmocka_unit_test(not_finite_is_rejected),
-        cmocka_unit_test(is_asked_for),
-    };
-    return cmocka_run_group_tests_name("legality", tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -10,9 +10,8 @@
 enum { H100 = 132 * 8, LARGE = 1 << 30 };
 
 /* Two passes of the same bytes over a layer of 64 blocks, and one of one block. */
-static void small_launches_weigh_by_their_time(void **state)
+TEST(small_launches_weigh_by_their_time)
 {
-    (void)state;
     kas_layer layer[2] = {{.h = 8, .w = 8, .c = 4096}, {.h = 1, .w = 1, .c = 4096}};
     const kas_net net = {.layer = layer, .layers = 2};
     kas_sweep pass[] = {
@@ -35,9 +34,8 @@ static int chosen(double filled, size_t training, size_t room)
     return kas_pack_choose(filled, training, room).chosen;
 }
 
-static void memory_and_bounds_limit_it(void **state)
+TEST(memory_and_bounds_limit_it)
 {
-    (void)state;
     assert_int_equal(chosen(1, 1, LARGE), 1);
     assert_int_equal(chosen(0.5, 1, LARGE), 2);
     assert_int_equal(chosen(0.3, 1, LARGE), 4);
@@ -66,9 +64,8 @@ static double filled(const char *name, int side, int batch)
 }
 
 /* More images fill more; a large network at a large batch needs no neighbour. */
-static void networks_are_told_apart(void **state)
+TEST(networks_are_told_apart)
 {
-    (void)state;
     const double small = filled("resnet20", 32, 64), more = filled("resnet20", 32, 256),
                  large = filled("resnet18", 224, 256);
     assert_true(small < more && more < large);
@@ -76,12 +73,4 @@ static void networks_are_told_apart(void **state)
     assert_true(chosen(large, 1, LARGE) <= 2);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_launches_weigh_by_their_time),
-        cmocka_unit_test(memory_and_bounds_limit_it),
-        cmocka_unit_test(networks_are_told_apart),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -2,9 +2,8 @@
  * (search_fixture.h). */
 #include "search_done.h"
 
-static void plain_run(void **state)
+TEST_WITH(plain_run, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(5);
     OK(supervise((plan){0}, &search, 1, 30, "d"));
     assert_done_once(5, true);
@@ -27,9 +26,8 @@ static void plain_run(void **state)
     assert_done_once(5, true);
 }
 
-static void same_list_with_four_workers(void **state)
+TEST_WITH(same_list_with_four_workers, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(8);
     kas_work *list[2];
     int count[2];
@@ -52,9 +50,8 @@ static void same_list_with_four_workers(void **state)
 }
 
 /* No candidate ends the search; each gets the state that names what happened. */
-static void bad_candidates(void **state)
+TEST_WITH(bad_candidates, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(10);
     plan p = {.what = {"ok", "abort", "hang", "exit", "memory", "lost-always", "failed", "nonsense",
                        "diverged", "killed-always"}};
@@ -81,9 +78,8 @@ static void bad_candidates(void **state)
 
 /* More epochs than a line of a channel has room for; and a worker that cannot say what it wants to
  * say ends, where the supervisor would wait for it until it is hung. */
-static void long_messages(void **state)
+TEST_WITH(long_messages, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(2);
     search.finalists = 0;
     OK(supervise((plan){.what = {"endless", "wordy"}}, &search, 1, 30, "d"));
@@ -96,9 +92,8 @@ static void long_messages(void **state)
     kas_work_list_free(list, count);
 }
 
-static void killed_worker_goes_on(void **state)
+TEST_WITH(killed_worker_goes_on, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(3);
     OK(supervise((plan){.what = {"ok", "killed-once", "ok"}}, &search, 2, 30, "d"));
     assert_done_once(3, true);
@@ -106,9 +101,8 @@ static void killed_worker_goes_on(void **state)
 }
 
 /* What a machine does once it does not do again: the item goes on from its checkpoint. */
-static void faults_of_the_machine_are_tried_again(void **state)
+TEST_WITH(faults_of_the_machine_are_tried_again, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(3);
     OK(supervise((plan){.what = {"unlucky", "lost", "ok"}}, &search, 1, 30, "d"));
     assert_done_once(3, true);
@@ -161,24 +155,21 @@ static void an_unfit_machine(const char *prune, int expected_tries)
     kas_work_list_free(list[1], count[1]);
 }
 
-static void full_disk(void **state)
+TEST_WITH(full_disk, set_up, tear_down)
 {
-    (void)state;
     an_unfit_machine("none", 3);
 }
 
 /* Later candidates are compared with earlier ones: none may be left out. */
-static void full_disk_deterministic(void **state)
+TEST_WITH(full_disk_deterministic, set_up, tear_down)
 {
-    (void)state;
     an_unfit_machine("deterministic", 0);
 }
 
 /* One candidate that the machine cannot evaluate holds up nothing, and has its turn in every run:
  * also when it wins, after the final training of another. */
-static void one_left_out(void **state)
+TEST_WITH(one_left_out, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(3);
     int count;
     setenv("KAS_TEST_NO_MEMORY", "1", 1);
@@ -202,9 +193,8 @@ static void one_left_out(void **state)
     kas_work_list_free(list, count);
 }
 
-static void killed_supervisor(void **state)
+TEST_WITH(killed_supervisor, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(4);
     plan p = {.what = {"long", "long", "long", "long"}};
     static const int epochs[] = {0, 2, 3, 4, 1}; /* that pass before the supervisor is killed */
@@ -250,15 +240,13 @@ static void stop_and_go_on(int number, int expected)
     assert_done_once(3, true);
 }
 
-static void interrupted(void **state)
+TEST_WITH(interrupted, set_up, tear_down)
 {
-    (void)state;
     stop_and_go_on(SIGINT, KAS_INTERRUPTED);
 }
 
-static void preempted(void **state)
+TEST_WITH(preempted, set_up, tear_down)
 {
-    (void)state;
     stop_and_go_on(SIGTERM, KAS_PREEMPTED);
 }
 
@@ -273,9 +261,8 @@ static void assert_nothing_begins(const kas_search_options *search, double secon
 /* While nothing is known of an item, none begins in the last half minute. Then the baseline needs
  * more than three seconds to its first checkpoint, and less than two are left: no candidate begins
  * in that run, nor in the next one with less than three. */
-static void too_little_time(void **state)
+TEST_WITH(too_little_time, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(3);
     setenv("KAS_TEST_BASELINE", "late await: begin", 1);
     assert_nothing_begins(&search, 25);
@@ -312,9 +299,8 @@ static void wait_until_taken(pid_t pid, int number)
 }
 
 /* The second signal does not wait for a worker that does not listen. */
-static void second_signal(void **state)
+TEST_WITH(second_signal, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(1);
     int status;
     pid_t pid = start((plan){.what = {"hang"}}, &search, 1);
@@ -329,9 +315,8 @@ static void second_signal(void **state)
     assert_no_worker_lives();
 }
 
-static void two_supervisors(void **state)
+TEST_WITH(two_supervisors, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(10);
     pid_t pid[2];
     for (int i = 0; i < 2; i++)
@@ -344,9 +329,8 @@ static void two_supervisors(void **state)
     assert_done_once(10, true);
 }
 
-static void pruning(void **state)
+TEST_WITH(pruning, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(4);
     strcpy(search.prune, "curve");
     OK(supervise((plan){.what = {"ok", "weak", "weak", "ok"}}, &search, 1, 30, "d"));
@@ -382,26 +366,23 @@ static void assert_judged_while_stopping(const kas_search_options *search, const
     assert_int_equal(times_noted("epoch 1.1.1"), 0);
 }
 
-static void pruned_while_stopping(void **state)
+TEST_WITH(pruned_while_stopping, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(3);
     strcpy(search.prune, "curve");
     assert_judged_while_stopping(&search, "weak, stops the search", KAS_WORK_PRUNED);
 }
 
-static void too_slow_while_stopping(void **state)
+TEST_WITH(too_slow_while_stopping, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(3);
     search.latency = 2;
     assert_judged_while_stopping(&search, "slow, stops it at once", KAS_WORK_OVER_LATENCY);
 }
 
 /* Whatever the number of workers: the same candidates are pruned. */
-static void deterministic_pruning(void **state)
+TEST_WITH(deterministic_pruning, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(9);
     strcpy(search.prune, "deterministic");
     search.prune_window = 2;
@@ -418,9 +399,8 @@ static void deterministic_pruning(void **state)
     }
 }
 
-static void latency_budget(void **state)
+TEST_WITH(latency_budget, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(3);
     search.latency = 2;
     OK(supervise((plan){.what = {"ok", "slow", "ok"}}, &search, 4, 30, "d"));
@@ -434,9 +414,8 @@ static void latency_budget(void **state)
 
 /* A candidate's latency is told in that of the unmodified network, which is measured again when it
  * resumes and keeps the first one: otherwise the candidate's ratio would change. */
-static void the_first_latency_of_the_baseline_stays(void **state)
+TEST_WITH(the_first_latency_of_the_baseline_stays, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(1);
     const plan p = {.what = {"fast"}};
     int status, count;
@@ -456,26 +435,23 @@ static void the_first_latency_of_the_baseline_stays(void **state)
     kas_work_list_free(list, count);
 }
 
-static void nothing_valid(void **state)
+TEST_WITH(nothing_valid, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(2);
     assert_int_equal(supervise((plan){.what = {"failed", "abort"}}, &search, 1, 30, "d"),
                      KAS_NOTHING_VALID);
     assert_int_equal(times_noted("begin 3.0"), 0); /* no final training without a winner */
 }
 
-static void exhausted_space(void **state)
+TEST_WITH(exhausted_space, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(5);
     OK(supervise((plan){.limit = 2}, &search, 2, 30, "d"));
     assert_done_once(2, true);
 }
 
-static void by_time(void **state)
+TEST_WITH(by_time, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(0);
     int count = 0;
     kas_work *list;
@@ -496,9 +472,8 @@ static void by_time(void **state)
     kas_work_list_free(list, again);
 }
 
-static void failed_baseline(void **state)
+TEST_WITH(failed_baseline, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(1);
     setenv("KAS_TEST_BASELINE", "diverged", 1);
     assert_int_equal(supervise((plan){0}, &search, 1, 30, "d"), KAS_FAILURE);
@@ -507,17 +482,15 @@ static void failed_baseline(void **state)
     OK(supervise((plan){0}, &search, 1, 30, "d"));
 }
 
-static void workers_that_cannot_start(void **state)
+TEST_WITH(workers_that_cannot_start, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(1);
     assert_int_equal(supervise((plan){0}, &search, 2, 30, "none"), KAS_BAD_INPUT);
     assert_string_equal(kas_error(), "no data set");
 }
 
-static void other_candidates_are_refused(void **state)
+TEST_WITH(other_candidates_are_refused, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(2);
     OK(supervise((plan){0}, &search, 1, 30, "d"));
     kas_store *store = open_store(&search);
@@ -538,34 +511,5 @@ static void other_candidates_are_refused(void **state)
 int main(int argc, char **argv)
 {
     search_main(argc, argv, &fake);
-    const struct CMUnitTest tests[] = {
-        TEST(plain_run),
-        TEST(same_list_with_four_workers),
-        TEST(bad_candidates),
-        TEST(long_messages),
-        TEST(killed_worker_goes_on),
-        TEST(faults_of_the_machine_are_tried_again),
-        TEST(full_disk),
-        TEST(full_disk_deterministic),
-        TEST(one_left_out),
-        TEST(killed_supervisor),
-        TEST(interrupted),
-        TEST(preempted),
-        TEST(too_little_time),
-        TEST(second_signal),
-        TEST(two_supervisors),
-        TEST(pruning),
-        TEST(pruned_while_stopping),
-        TEST(too_slow_while_stopping),
-        TEST(deterministic_pruning),
-        TEST(latency_budget),
-        TEST(the_first_latency_of_the_baseline_stays),
-        TEST(nothing_valid),
-        TEST(exhausted_space),
-        TEST(by_time),
-        TEST(failed_baseline),
-        TEST(workers_that_cannot_start),
-        TEST(other_candidates_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -55,9 +55,8 @@ static void wait_for(const char *line)
 }
 
 /* The list, the attempts and the results are those without a helper. */
-static void same_list(void **state)
+TEST_WITH(same_list, set_up, tear_down)
 {
-    (void)state;
     static const int workers[] = {1, 1, 4}, looks[] = {0, 3, 3};
     kas_search_options search = search_options(8);
     kas_work *list[3];
@@ -94,9 +93,8 @@ static void same_list(void **state)
 }
 
 /* Not more than that before one of them is begun; then the next. */
-static void at_most_so_many(void **state)
+TEST_WITH(at_most_so_many, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(6);
     kas_buf text = {0};
     ahead = 3;
@@ -112,9 +110,8 @@ static void at_most_so_many(void **state)
 }
 
 /* One that dies, hangs, talks nonsense or fails costs nobody anything. */
-static void bad_helper(void **state)
+TEST_WITH(bad_helper, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(6);
     ahead = 6;
     setenv("KAS_TEST_BASELINE", "await: ahead kernel5", 1);
@@ -128,9 +125,8 @@ static void bad_helper(void **state)
 }
 
 /* Does not read: what it is sent, more than a pipe holds, keeps nobody waiting. */
-static void deaf_helper(void **state)
+TEST_WITH(deaf_helper, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(3);
     static char large[300000];
     memset(large, ' ', sizeof large - 1);
@@ -156,9 +152,8 @@ static int signal_processes(int number)
 }
 
 /* All of them for longer than the limit; the supervisor is the first that goes on. */
-static void everybody_was_stopped(void **state)
+TEST_WITH(everybody_was_stopped, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(2);
     int status;
     ahead = 2;
@@ -180,9 +175,8 @@ static void everybody_was_stopped(void **state)
     assert_int_equal(times_noted("begin 0.0"), 1);
 }
 
-static void given_up(void **state)
+TEST_WITH(given_up, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(5);
     ahead = 5;
     setenv("KAS_TEST_BASELINE", "await: ahead kernel2", 1);
@@ -192,9 +186,8 @@ static void given_up(void **state)
     assert_int_equal(times_noted("ahead kernel3"), 0);
 }
 
-static void cannot_start(void **state)
+TEST_WITH(cannot_start, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(2);
     ahead = 2;
     setenv("KAS_TEST_BASELINE", "no helper", 1);
@@ -205,9 +198,8 @@ static void cannot_start(void **state)
 }
 
 /* At work, not waiting: it does not see the end of its pipe. */
-static void ends_with_its_supervisor(void **state)
+TEST_WITH(ends_with_its_supervisor, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(2);
     static const int numbers[] = {SIGKILL, SIGINT};
     ahead = 2;
@@ -224,9 +216,8 @@ static void ends_with_its_supervisor(void **state)
 }
 
 /* What was drawn ahead is begun only when it is due: not after the time is over. */
-static void time_is_over(void **state)
+TEST_WITH(time_is_over, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(0);
     int count;
     search.time_limit = 3;
@@ -239,9 +230,8 @@ static void time_is_over(void **state)
     kas_work_list_free(list, count);
 }
 
-static void exhausted(void **state)
+TEST_WITH(exhausted, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(5);
     int count;
     ahead = 4;
@@ -259,12 +249,5 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "compile-ahead") == 0)
         return kas_ahead_run(&fake_maker);
     search_main(argc, argv, &fake);
-    const struct CMUnitTest tests[] = {
-        TEST(deaf_helper),  TEST(everybody_was_stopped),
-        TEST(same_list),    TEST(at_most_so_many),
-        TEST(bad_helper),   TEST(given_up),
-        TEST(cannot_start), TEST(ends_with_its_supervisor),
-        TEST(time_is_over), TEST(exhausted),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -63,9 +63,8 @@ static void assert_ended(const kas_search_options *search, int candidates, int f
 }
 
 /* Of 6 the best two go on, of 9 the best three; of these three the best one to the end. */
-static void best_third_so_far(void **state)
+TEST_WITH(best_third_so_far, set_up, tear_down)
 {
-    (void)state;
     const kas_search_options search = asynchronous(9, (kas_int_list){2, {1, 2}});
     const plan p = {.what = {"level 90 50", "level 85 50", "level 80 50", "level 75 50",
                              "level 70 50", "level 65 50", "level 60 50", "level 55 50",
@@ -87,9 +86,8 @@ static void best_third_so_far(void **state)
 }
 
 /* Somebody goes on, also where there are too few for a third. */
-static void the_last_round_up(void **state)
+TEST_WITH(the_last_round_up, set_up, tear_down)
 {
-    (void)state;
     const kas_search_options search = asynchronous(2, (kas_int_list){2, {1, 2}});
     OK(supervise((plan){.limit = 0}, &search, 2, 30, "d"));
     assert_ended(&search, 2,
@@ -103,9 +101,8 @@ static void the_last_round_up(void **state)
 
 /* Candidate 0 waits until another one was trained to the end. In generations that never happens,
  * because the others would wait for it at the first rung. */
-static void nobody_waits_for_others(void **state)
+TEST_WITH(nobody_waits_for_others, set_up, tear_down)
 {
-    (void)state;
     const kas_search_options search = asynchronous(6, (kas_int_list){1, {1}});
     const plan p = {.what = {"await: end 1.3"}};
     static const char *const order[] = {"begin 1.0", "end 1.3", "epoch 1.0.0"};
@@ -150,18 +147,16 @@ static void killed(int workers, unsigned seed)
     assert_ended(&search, 10, 0);
 }
 
-static void killed_and_resumed(void **state)
+TEST_WITH(killed_and_resumed, set_up, tear_down)
 {
-    (void)state;
     killed(1, 1);
     OK(kas_remove_tree(study_dir));
     unlink(notes);
     killed(2, 2);
 }
 
-static void two_supervisors(void **state)
+TEST_WITH(two_supervisors, set_up, tear_down)
 {
-    (void)state;
     const kas_search_options search = asynchronous(10, (kas_int_list){2, {1, 2}});
     pid_t pid[2];
     for (int i = 0; i < 2; i++)
@@ -177,9 +172,5 @@ static void two_supervisors(void **state)
 int main(int argc, char **argv)
 {
     search_main(argc, argv, &fake);
-    const struct CMUnitTest tests[] = {
-        TEST(best_third_so_far),  TEST(the_last_round_up), TEST(nobody_waits_for_others),
-        TEST(killed_and_resumed), TEST(two_supervisors),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

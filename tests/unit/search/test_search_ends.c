@@ -25,9 +25,8 @@ static void assert_answer(const kas_work *list, int count, int expected)
 }
 
 /* The unmodified network has 50% and a latency of 1. */
-static void finalists_and_seeds(void **state)
+TEST_WITH(finalists_and_seeds, set_up, tear_down)
 {
-    (void)state;
     static const plan p = {.what = {"fast", "fast weak", "slow", "fast level 52 51", "level 60 60",
                                     "fast level 55 40"}};
     kas_search_options search = search_for(KAS_OBJECTIVE_FRONTIER, 6, 2, 2);
@@ -89,9 +88,8 @@ static void leave_checkpoint(char path[KAS_STUDY_PATH])
 
 /* No kernel within the loss: that is said, with the nearest; nothing is lost, and more candidates
  * may have one. */
-static void no_kernel_within_the_loss(void **state)
+TEST_WITH(no_kernel_within_the_loss, set_up, tear_down)
 {
-    (void)state;
     static const plan p = {.what = {"fast weak", "fast level 45 45", "fast level 48 50"}};
     kas_search_options search = search_for(KAS_OBJECTIVE_LATENCY, 2, 2, 1);
     char left[KAS_STUDY_PATH];
@@ -130,9 +128,8 @@ static void assert_stopped_last(const kas_search_options *search, const char *le
     assert_int_equal(unlink(notes), 0);
 }
 
-static void stopped_at_the_last_item(void **state)
+TEST_WITH(stopped_at_the_last_item, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_for(KAS_OBJECTIVE_LATENCY, 2, 1, 1);
     assert_stopped_last(&search, "40 40", KAS_NOTHING_VALID);
     assert_stopped_last(&search, "50 50", KAS_PREEMPTED); /* its final training is left */
@@ -143,9 +140,8 @@ static void stopped_at_the_last_item(void **state)
 }
 
 /* Workers that send lines all the time keep no signal away. */
-static void stopped_while_workers_talk(void **state)
+TEST_WITH(stopped_while_workers_talk, set_up, tear_down)
 {
-    (void)state;
     const kas_search_options search = search_for(KAS_OBJECTIVE_ACCURACY, 6, 1, 1);
     int status;
     const pid_t pid = start(
@@ -159,9 +155,8 @@ static void stopped_while_workers_talk(void **state)
 }
 
 /* A signal counts between two candidates that never run. */
-static void stopped_while_candidates_are_drawn(void **state)
+TEST_WITH(stopped_while_candidates_are_drawn, set_up, tear_down)
 {
-    (void)state;
     const kas_search_options search = search_for(KAS_OBJECTIVE_ACCURACY, 2, 1, 1);
     plan p = {.next = 0};
     int status, count;
@@ -180,9 +175,8 @@ static void stopped_while_candidates_are_drawn(void **state)
 
 /* The answer changes to another finalist and back: what is trained stays, but the weights in best/
  * are the answer's. */
-static void an_answer_that_comes_back(void **state)
+TEST_WITH(an_answer_that_comes_back, set_up, tear_down)
 {
-    (void)state;
     static const plan p = {.what = {"level 60 50", "level 58 40", "level 59 55", "level 61 30"}};
     kas_search_options search = search_for(KAS_OBJECTIVE_ACCURACY, 2, 2, 1);
     int count;
@@ -219,9 +213,8 @@ static void cut_final_baseline(const kas_search_options *search, const char *sta
 }
 
 /* More candidates are evaluated also where only the unmodified network's final training is left. */
-static void grown_before_the_end(void **state)
+TEST_WITH(grown_before_the_end, set_up, tear_down)
 {
-    (void)state;
     static const plan p = {.what = {"level 60 60", "level 58 40", "level 57 41", "level 62 62"}};
     static const char *const cut[] = {"queued", "running"};
     kas_search_options search = search_for(KAS_OBJECTIVE_ACCURACY, 2, 1, 1);
@@ -239,9 +232,8 @@ static void grown_before_the_end(void **state)
 
 /* A search that another command gives more candidates draws them before it ends; and the next run
  * goes on with a study that ended with too few. */
-static void grown_while_it_runs(void **state)
+TEST_WITH(grown_while_it_runs, set_up, tear_down)
 {
-    (void)state;
     static const plan p = {.what = {"level 60 60", "level 58 40 await: grown"}};
     kas_search_options search = search_for(KAS_OBJECTIVE_ACCURACY, 2, 1, 1);
     int status, count;
@@ -283,9 +275,8 @@ static void assert_published(bool expected)
 
 /* best/ never has the kernel of one answer beside the weights of another. What it has of an answer
  * that stays is not touched; what cannot be read is of no answer. */
-static void a_published_answer_that_changes(void **state)
+TEST_WITH(a_published_answer_that_changes, set_up, tear_down)
 {
-    (void)state;
     static const plan p = {
         .what = {"level 60 60", "level 58 40", "level 57 41", "level 62 62", "level 63 63"}};
     kas_search_options search = search_for(KAS_OBJECTIVE_ACCURACY, 2, 1, 1);
@@ -303,9 +294,8 @@ static void a_published_answer_that_changes(void **state)
 }
 
 /* A finalist that only explores may fail; the answer and the unmodified network may not. */
-static void finalists_that_fail(void **state)
+TEST_WITH(finalists_that_fail, set_up, tear_down)
 {
-    (void)state;
     static const plan p = {.what = {"level 60 60", "level 59 50", "level 58 40"}};
     kas_search_options search = search_for(KAS_OBJECTIVE_ACCURACY, 3, 2, 1);
     setenv("KAS_TEST_FINAL_FAILS", "1", 1);
@@ -325,9 +315,8 @@ static void finalists_that_fail(void **state)
 
 /* Who is the fastest by the latencies of the search is timed in turns, until the fastest of all is
  * one that was: also after a kill. */
-static void the_fastest_in_turns(void **state)
+TEST_WITH(the_fastest_in_turns, set_up, tear_down)
 {
-    (void)state;
     static const plan p = {.what = {"fast level 54 54 turns 1.2", "fast level 53 53 turns 0.80",
                                     "fast level 52 52 turns 0.70, in turns killed",
                                     "fast level 51 51 turns 0.75"}};
@@ -354,9 +343,8 @@ static void the_fastest_in_turns(void **state)
 
 /* A kernel that kills its worker in turns keeps the latency of the search; where another machine's
  * latency is the limit nothing is timed. */
-static void not_in_turns(void **state)
+TEST_WITH(not_in_turns, set_up, tear_down)
 {
-    (void)state;
     static const plan p = {
         .what = {"fast level 54 54, in turns dies", "fast level 53 53 turns 0.60"}};
     kas_search_options search = search_for(KAS_OBJECTIVE_FRONTIER, 2, 1, 1);
@@ -381,9 +369,8 @@ static void not_in_turns(void **state)
 }
 
 /* Killed and begun again at random moments: everything is done, and nothing twice. */
-static void killed_during_the_end(void **state)
+TEST_WITH(killed_during_the_end, set_up, tear_down)
 {
-    (void)state;
     static const plan p = {.what = {"fast long", "fast long level 52 52", "long level 60 60"}};
     const kas_search_options search = search_for(KAS_OBJECTIVE_FRONTIER, 3, 2, 3);
     for (int round = 0; round < 6; round++) {
@@ -404,20 +391,5 @@ static void killed_during_the_end(void **state)
 int main(int argc, char **argv)
 {
     search_main(argc, argv, &fake);
-    const struct CMUnitTest tests[] = {
-        TEST(finalists_and_seeds),
-        TEST(no_kernel_within_the_loss),
-        TEST(an_answer_that_comes_back),
-        TEST(grown_before_the_end),
-        TEST(grown_while_it_runs),
-        TEST(a_published_answer_that_changes),
-        TEST(finalists_that_fail),
-        TEST(the_fastest_in_turns),
-        TEST(not_in_turns),
-        TEST(killed_during_the_end),
-        TEST(stopped_at_the_last_item),
-        TEST(stopped_while_workers_talk),
-        TEST(stopped_while_candidates_are_drawn),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

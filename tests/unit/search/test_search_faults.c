@@ -19,9 +19,8 @@ static void add_unlucky(const kas_search_options *search, const char *what)
 }
 
 /* One kill in each of three batch jobs is no more than one in each. */
-static void faults_of_several_runs(void **state)
+TEST_WITH(faults_of_several_runs, set_up, tear_down)
 {
-    (void)state;
     static const plan p = {.what = {"killed-once"}};
     kas_search_options search = search_options(1);
     add_unlucky(&search, p.what[0]);
@@ -56,15 +55,13 @@ static void assert_no_fault_of_a_stop(plan p, int most)
     kas_work_list_free(list, count);
 }
 
-static void killed_while_stopping(void **state)
+TEST_WITH(killed_while_stopping, set_up, tear_down)
 {
-    (void)state;
     assert_no_fault_of_a_stop((plan){.what = {"stops the search, then dies"}}, 1);
 }
 
-static void killed_with_a_neighbour(void **state)
+TEST_WITH(killed_with_a_neighbour, set_up, tear_down)
 {
-    (void)state;
     assert_no_fault_of_a_stop(
         (plan){.what = {"stops the search, then dies, await: begin 1.1", "await: stopping"}}, 2);
 }
@@ -72,7 +69,5 @@ static void killed_with_a_neighbour(void **state)
 int main(int argc, char **argv)
 {
     search_main(argc, argv, &fake);
-    const struct CMUnitTest tests[] = {TEST(faults_of_several_runs), TEST(killed_while_stopping),
-                                       TEST(killed_with_a_neighbour)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -48,9 +48,8 @@ static void assert_results(const kas_buf *expected)
     assert_true(same);
 }
 
-static void best_third_goes_on(void **state)
+TEST_WITH(best_third_goes_on, set_up, tear_down)
 {
-    (void)state;
     const kas_search_options search = with_rungs(10);
     static const struct {
         const char *state;
@@ -81,9 +80,8 @@ static void best_third_goes_on(void **state)
 }
 
 /* A checkpoint that had to be deleted costs time and changes nothing. */
-static void checkpoints_of_the_waiting_may_go(void **state)
+TEST_WITH(checkpoints_of_the_waiting_may_go, set_up, tear_down)
 {
-    (void)state;
     const kas_search_options search = with_rungs(10);
     kas_buf expected = {0};
     print_undisturbed(two_generations, &search, &expected);
@@ -117,9 +115,8 @@ static void assert_no_files(int candidate)
 
 /* When a generation begins, nobody of the one before has a checkpoint any more: those of candidates
  * that did not go on would fill --checkpoint-limit. */
-static void checkpoints_of_the_ended_go(void **state)
+TEST_WITH(checkpoints_of_the_ended_go, set_up, tear_down)
 {
-    (void)state;
     const kas_search_options search = with_rungs(10);
     plan p = two_generations;
     int status;
@@ -158,9 +155,8 @@ static void kill_at_random(plan p, const kas_search_options *search, int workers
     kas_buf_free(&expected);
 }
 
-static void killed_at_rungs(void **state)
+TEST_WITH(killed_at_rungs, set_up, tear_down)
 {
-    (void)state;
     const kas_search_options search = with_rungs(10);
     kill_at_random(two_generations, &search, 1, 1);
     OK(kas_remove_tree(study_dir));
@@ -169,9 +165,8 @@ static void killed_at_rungs(void **state)
 }
 
 /* A strategy that depends on results, without rungs. Pruning compares with earlier generations. */
-static void killed_in_evolution(void **state)
+TEST_WITH(killed_in_evolution, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(8);
     search.strategy = KAS_STRATEGY_EVOLUTION;
     strcpy(search.prune, "curve");
@@ -186,9 +181,8 @@ static void killed_in_evolution(void **state)
     kas_work_list_free(list, count);
 }
 
-static void two_supervisors_at_rungs(void **state)
+TEST_WITH(two_supervisors_at_rungs, set_up, tear_down)
 {
-    (void)state;
     const kas_search_options search = with_rungs(10);
     kas_buf expected = {0};
     print_undisturbed(two_generations, &search, &expected);
@@ -205,9 +199,8 @@ static void two_supervisors_at_rungs(void **state)
 }
 
 /* Later candidates depend on the one that the machine cannot evaluate, so the search stops. */
-static void no_generation_without_a_member(void **state)
+TEST_WITH(no_generation_without_a_member, set_up, tear_down)
 {
-    (void)state;
     const kas_search_options search = with_rungs(6);
     const plan p = {.generation = 3};
     kas_buf expected = {0};
@@ -224,9 +217,8 @@ static void no_generation_without_a_member(void **state)
 
 /* A measured latency ends nothing on which later generations depend; but the answer is within the
  * limit. */
-static void no_measurement_decides(void **state)
+TEST_WITH(no_measurement_decides, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(3);
     const plan p = {.what = {"ok", "ok", "slow"}, .generation = 2};
     search.strategy = KAS_STRATEGY_EVOLUTION;
@@ -241,9 +233,8 @@ static void no_measurement_decides(void **state)
 }
 
 /* They keep their numbers, reach no worker, and --candidates does not count them. */
-static void discarded_by_prediction(void **state)
+TEST_WITH(discarded_by_prediction, set_up, tear_down)
 {
-    (void)state;
     const kas_search_options search = search_options(3);
     const plan p = {.what = {"predicted", "ok", "predicted", "predicted", "ok", "ok", "ok"}};
     kas_buf expected = {0};
@@ -273,16 +264,5 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "compile-ahead") == 0)
         return 1; /* it is given up */
     search_main(argc, argv, &fake);
-    const struct CMUnitTest tests[] = {
-        TEST(best_third_goes_on),
-        TEST(checkpoints_of_the_waiting_may_go),
-        TEST(checkpoints_of_the_ended_go),
-        TEST(killed_at_rungs),
-        TEST(killed_in_evolution),
-        TEST(two_supervisors_at_rungs),
-        TEST(no_generation_without_a_member),
-        TEST(no_measurement_decides),
-        TEST(discarded_by_prediction),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

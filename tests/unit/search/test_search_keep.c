@@ -19,9 +19,8 @@ static void grow(const kas_search_options *search)
 
 /* More candidates: what is done stays, a new winner gets its final training, the unmodified
  * network's and those of the same winner are not repeated. */
-static void finished_studies_grow(void **state)
+TEST_WITH(finished_studies_grow, set_up, tear_down)
 {
-    (void)state;
     plan p = {.what = {[5] = "weak", [6] = "weak"}};
     kas_search_options search = search_options(3);
     OK(supervise(p, &search, 1, 30, "d"));
@@ -59,9 +58,8 @@ static bool has_weights(int candidate)
 
 /* Accuracy rises with the number of the fake candidates; slow ones have three times the latency.
  * The frontier: 4, the best, and 3, the best of the fast. */
-static void the_frontier_keeps_its_weights(void **state)
+TEST_WITH(the_frontier_keeps_its_weights, set_up, tear_down)
 {
-    (void)state;
     plan p = {.what = {[1] = "slow", [2] = "weak", [4] = "slow"}};
     static const struct {
         uint64_t limit; /* a fake file has one byte */
@@ -82,9 +80,5 @@ static void the_frontier_keeps_its_weights(void **state)
 int main(int argc, char **argv)
 {
     search_main(argc, argv, &fake);
-    const struct CMUnitTest tests[] = {
-        TEST(finished_studies_grow),
-        TEST(the_frontier_keeps_its_weights),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -11,9 +11,8 @@ static void undisturbed(int items)
     assert_int_equal(times_noted("overcommitted"), 0);
 }
 
-static void same_results_in_any_pack(void **state)
+TEST_WITH(same_results_in_any_pack, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(MANY);
     static const int packs[] = {1, 2, 4};
     kas_work *list[3];
@@ -41,9 +40,8 @@ static void same_results_in_any_pack(void **state)
         kas_work_list_free(list[run], count[run]);
 }
 
-static void only_the_guilty_are_marked(void **state)
+TEST_WITH(only_the_guilty_are_marked, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(12);
     plan p = {.what = {"long", "abort-always", "long", "exit-always", "memory-always", "long",
                        "lost-always", "nonsense-always", "killed-always", "long", "failed-always",
@@ -71,9 +69,8 @@ static void only_the_guilty_are_marked(void **state)
     kas_work_list_free(list, count);
 }
 
-static void a_silent_one(void **state)
+TEST_WITH(a_silent_one, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(4);
     int count;
     pack = 3;
@@ -87,9 +84,8 @@ static void a_silent_one(void **state)
 }
 
 /* What its neighbours took may be why it failed: alone it goes on from its checkpoint. */
-static void a_failure_beside_others(void **state)
+TEST_WITH(a_failure_beside_others, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(3);
     pack = 3;
     OK(supervise((plan){.what = {"failed", "long", "long"}}, &search, 1, 30, "d"));
@@ -97,9 +93,8 @@ static void a_failure_beside_others(void **state)
     assert_int_equal(times_noted("begin 1.0"), 2);
 }
 
-static void memory_is_given_once(void **state)
+TEST_WITH(memory_is_given_once, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(6);
     pack = 4;
     OK(supervise((plan){.what = {"big", "big long", "ok", "big", "long", "big"}}, &search, 1, 30,
@@ -109,9 +104,8 @@ static void memory_is_given_once(void **state)
 }
 
 /* Plans that are timed when a training begins: alone until it reports its first steps. */
-static void alone_until_progress(void **state)
+TEST_WITH(alone_until_progress, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(6);
     pack = 4;
     OK(supervise(
@@ -122,9 +116,8 @@ static void alone_until_progress(void **state)
     assert_true(times_noted("settled") > 0); /* by those who waited, while nobody was alone */
 }
 
-static void killed_packed_worker(void **state)
+TEST_WITH(killed_packed_worker, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(5);
     pack = 4;
     OK(supervise((plan){.what = {"long", "killed-once", "long", "ok", "long"}}, &search, 1, 30,
@@ -132,9 +125,8 @@ static void killed_packed_worker(void **state)
     assert_done_once(5, false);
 }
 
-static void killed_packed_supervisor(void **state)
+TEST_WITH(killed_packed_supervisor, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(6);
     plan p = {.what = {"long", "long", "long", "long", "long", "long"}};
     static const int epochs[] = {0, 4, 2, 6}; /* that pass before the supervisor is killed */
@@ -156,9 +148,8 @@ static void killed_packed_supervisor(void **state)
     assert_done_once(6, false);
 }
 
-static void interrupted_packed(void **state)
+TEST_WITH(interrupted_packed, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(6);
     plan p = {.what = {"long", "long", "long", "long", "long", "long"}};
     int status;
@@ -175,16 +166,5 @@ static void interrupted_packed(void **state)
 int main(int argc, char **argv)
 {
     search_main(argc, argv, &fake);
-    const struct CMUnitTest tests[] = {
-        TEST(same_results_in_any_pack),
-        TEST(only_the_guilty_are_marked),
-        TEST(a_silent_one),
-        TEST(a_failure_beside_others),
-        TEST(memory_is_given_once),
-        TEST(alone_until_progress),
-        TEST(killed_packed_worker),
-        TEST(killed_packed_supervisor),
-        TEST(interrupted_packed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

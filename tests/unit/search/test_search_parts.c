@@ -37,9 +37,8 @@ static kas_search_options sample_options(void)
     return o;
 }
 
-static void options_round_trip(void **state)
+TEST(options_round_trip)
 {
-    (void)state;
     kas_search_options o = sample_options(), back;
     kas_buf a = {0}, b = {0};
     kas_search_options_write(&o, &a);
@@ -57,9 +56,8 @@ static void options_round_trip(void **state)
 }
 
 /* Studies of before recipes had names: the fields that came later are absent and off. */
-static void older_studies_are_read(void **state)
+TEST(older_studies_are_read)
 {
-    (void)state;
     static const char text[] =
         "{\"net\":\"resnet18\",\"targets\":\"\",\"seed\":\"0\",\"candidates\":16,\"time_limit\":0,"
         "\"epochs\":30,\"batch\":64,\"lr\":0.1,\"warmup_epochs\":0.5,\"momentum\":0.9,"
@@ -89,9 +87,8 @@ static void older_studies_are_read(void **state)
     assert_non_null(strstr(kas_error(), "--per-layer"));
 }
 
-static void options_that_differ_are_named(void **state)
+TEST(options_that_differ_are_named)
 {
-    (void)state;
     kas_search_options stored = sample_options(), given = stored;
     given.threads = 0; /* left to the study */
     given.device[0] = 0;
@@ -114,9 +111,8 @@ static void options_that_differ_are_named(void **state)
     assert_null(strstr(kas_error(), "--lr"));
 }
 
-static void bad_options_are_refused(void **state)
+TEST(bad_options_are_refused)
 {
-    (void)state;
     kas_search_options o = sample_options(), back;
     kas_buf text = {0};
     kas_search_options_write(&o, &text);
@@ -144,9 +140,8 @@ static kas_channel loop_back(int end[2])
     return (kas_channel){.in = end[0], .out = end[1]};
 }
 
-static void messages(void **state)
+TEST(messages)
 {
-    (void)state;
     int end[2];
     kas_channel channel = loop_back(end);
     cJSON *message = kas_message("epoch");
@@ -174,9 +169,8 @@ static void messages(void **state)
 }
 
 /* Nobody reads, and much more is sent than a pipe holds; then all of it comes, in order. */
-static void sending_does_not_wait(void **state)
+TEST(sending_does_not_wait)
 {
-    (void)state;
     enum { MESSAGES = 3, LENGTH = 400000 };
     int end[2], got = 0;
     kas_channel channel = loop_back(end);
@@ -207,9 +201,8 @@ static void sending_does_not_wait(void **state)
     free(text);
 }
 
-static void lines_that_are_no_messages(void **state)
+TEST(lines_that_are_no_messages)
 {
-    (void)state;
     static const char *const bad[] = {
         "\n", "{\n", "[1]\n", "\"x\"\n", "{\"type\":1}\n", "{\"type\":\"a\",\"type\":\"b\"}\n"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -225,9 +218,8 @@ static void lines_that_are_no_messages(void **state)
     }
 }
 
-static void endless_line(void **state)
+TEST(endless_line)
 {
-    (void)state;
     int end[2];
     cJSON *message;
     kas_channel channel = loop_back(end);
@@ -282,9 +274,8 @@ static kas_curve curve(int index, double latency, double flops, const double acc
                        .accuracy = accuracy};
 }
 
-static void prune_by_curve(void **state)
+TEST(prune_by_curve)
 {
-    (void)state;
     kas_search_options o = judging("curve");
     kas_curve finished[] = {curve(0, 1.0, 10, strong), curve(1, 0.5, 5, weak)};
     /* lambda after epoch 0 of 4 is 0.5, after epoch 1 it is 2/3 */
@@ -305,9 +296,8 @@ static void prune_by_curve(void **state)
     assert_false(pruned(&o, finished, 2, 9, 0, 0.0, 2.0, 1));
 }
 
-static void prune_deterministically(void **state)
+TEST(prune_deterministically)
 {
-    (void)state;
     kas_search_options o = judging("deterministic");
     kas_curve finished[] = {curve(3, 0.1, 10, strong)};
     assert_false(pruned(&o, finished, 1, 5, 0, 0.01, 2.0, 20)); /* within the window */
@@ -317,9 +307,8 @@ static void prune_deterministically(void **state)
 }
 
 /* In generations, whatever has ended meanwhile in the own one plays no part, nor does a latency. */
-static void prune_by_generation(void **state)
+TEST(prune_by_generation)
 {
-    (void)state;
     static const char *const rules[] = {"curve", "deterministic"};
     for (int i = 0; i < 2; i++) {
         kas_search_options o = judging(rules[i]);
@@ -359,9 +348,8 @@ static kas_search_options with_rungs(void)
     return o;
 }
 
-static void best_third_goes_on(void **state)
+TEST(best_third_goes_on)
 {
-    (void)state;
     const kas_search_options o = with_rungs();
     kas_work list[RUNG_ITEMS];
     kas_settled *end;
@@ -394,9 +382,8 @@ static int settled(const kas_work list[RUNG_ITEMS])
 }
 
 /* Nothing is decided before everybody is there; those that ended before do not count. */
-static void rungs_wait_for_all(void **state)
+TEST(rungs_wait_for_all)
 {
-    (void)state;
     kas_work list[RUNG_ITEMS];
     at_the_first_rung(list);
     list[4].state = KAS_WORK_RUNNING;
@@ -416,9 +403,8 @@ static void rungs_wait_for_all(void **state)
 }
 
 /* With --imitate candidates have fewer epochs than all else. */
-static void the_recipe_of_candidates(void **state)
+TEST(the_recipe_of_candidates)
 {
-    (void)state;
     kas_search_options o = kas_search_options_default();
     o.recipe = kas_recipe_default();
     o.recipe.epochs = 20;
@@ -438,9 +424,8 @@ static void the_recipe_of_candidates(void **state)
     assert_true(kas_search_warm(&o));
 }
 
-static void rungs_of_options(void **state)
+TEST(rungs_of_options)
 {
-    (void)state;
     kas_search_options o = with_rungs();
     assert_int_equal(kas_rungs_last(&o), 3); /* the end is a rung */
     assert_int_equal(kas_rungs_epochs(&o, 2), 10);
@@ -493,9 +478,8 @@ static void rungs_of_options(void **state)
     assert_int_equal(kas_search_generations(&again), KAS_USAGE);
 }
 
-static void asynchronous_options(void **state)
+TEST(asynchronous_options)
 {
-    (void)state;
     kas_search_options o = with_rungs();
     o.asynchronous = true;
     OK(kas_search_generations(&o));
@@ -514,9 +498,8 @@ static void asynchronous_options(void **state)
     }
 }
 
-static void checkpoints_within_a_limit(void **state)
+TEST(checkpoints_within_a_limit)
 {
-    (void)state;
     char study[64] = "/tmp/kas-trim-XXXXXX", path[3][KAS_STUDY_PATH], start[KAS_STUDY_PATH],
          block[1000] = {0};
     assert_non_null(mkdtemp(study));
@@ -545,9 +528,8 @@ static void checkpoints_within_a_limit(void **state)
     OK(kas_remove_tree(study));
 }
 
-static void device_lists(void **state)
+TEST(device_lists)
 {
-    (void)state;
     kas_devices d;
     OK(kas_devices_find("cpu", &d));
     assert_true(d.count == 1 && strcmp(d.spec[0], "cpu") == 0 && strcmp(d.kind, "cpu") == 0);
@@ -563,27 +545,4 @@ static void device_lists(void **state)
         assert_int_equal(kas_devices_find(bad[i], &d), KAS_USAGE);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(options_round_trip),
-        cmocka_unit_test(older_studies_are_read),
-        cmocka_unit_test(options_that_differ_are_named),
-        cmocka_unit_test(bad_options_are_refused),
-        cmocka_unit_test(messages),
-        cmocka_unit_test(sending_does_not_wait),
-        cmocka_unit_test(lines_that_are_no_messages),
-        cmocka_unit_test(endless_line),
-        cmocka_unit_test(prune_by_curve),
-        cmocka_unit_test(prune_deterministically),
-        cmocka_unit_test(prune_by_generation),
-        cmocka_unit_test(best_third_goes_on),
-        cmocka_unit_test(rungs_wait_for_all),
-        cmocka_unit_test(the_recipe_of_candidates),
-        cmocka_unit_test(rungs_of_options),
-        cmocka_unit_test(asynchronous_options),
-        cmocka_unit_test(checkpoints_within_a_limit),
-        cmocka_unit_test(device_lists),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -63,9 +63,8 @@ static void assert_met(const char *attempt, int times)
 }
 
 /* Five workers: two pairs, and one that has no part in final trainings. */
-static void ranks_that_end_early(void **state)
+TEST_WITH(ranks_that_end_early, set_up, tear_down)
 {
-    (void)state;
     static const plan p = {.what = {"small", "stuck", "gone", "both", "after", "ok"}};
     static const struct {
         kas_work_state state;
@@ -102,9 +101,8 @@ static void ranks_that_end_early(void **state)
 }
 
 /* A search that takes part with fewer workers than ranks leaves the final trainings to others. */
-static void too_few_workers(void **state)
+TEST_WITH(too_few_workers, set_up, tear_down)
 {
-    (void)state;
     kas_search_options search = search_options(2);
     search.ranks = 2;
     const pid_t pid = start((plan){0}, &search, 1);
@@ -126,9 +124,8 @@ static void too_few_workers(void **state)
 
 /* The supervisor is killed while two workers share a final training: both end, and the next attempt
  * has another name. */
-static void killed_supervisor(void **state)
+TEST_WITH(killed_supervisor, set_up, tear_down)
 {
-    (void)state;
     static const plan p = {.what = {"long"}};
     kas_search_options search = search_options(1);
     search.ranks = 2;
@@ -145,7 +142,5 @@ static void killed_supervisor(void **state)
 int main(int argc, char **argv)
 {
     search_main(argc, argv, &with_ranks);
-    const struct CMUnitTest tests[] = {TEST(ranks_that_end_early), TEST(too_few_workers),
-                                       TEST(killed_supervisor)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -54,9 +54,8 @@ static bool stays_in_file(bool stream, bool dry)
     return stays;
 }
 
-static void a_study_goes_on_streaming(void **state)
+TEST(a_study_goes_on_streaming)
 {
-    (void)state;
     assert_false(stays_in_file(false, true));
     assert_true(stays_in_file(true, false));
     assert_true(stays_in_file(false, true));
@@ -64,9 +63,8 @@ static void a_study_goes_on_streaming(void **state)
 }
 
 /* A study that goes on uses the plans of the GPU's libraries with which it began. */
-static void a_study_keeps_its_plans(void **state)
+TEST(a_study_keeps_its_plans)
 {
-    (void)state;
     kas_session session;
     char plans[160];
     unsetenv("KAS_CUDA_PINS");
@@ -79,9 +77,8 @@ static void a_study_keeps_its_plans(void **state)
 }
 
 /* The same images with another mean are other inputs of a network. */
-static void a_study_keeps_its_scaling(void **state)
+TEST(a_study_keeps_its_scaling)
 {
-    (void)state;
     kas_session session;
     kas_dataset *data;
     char other[160];
@@ -96,10 +93,4 @@ static void a_study_keeps_its_scaling(void **state)
     kas_session_close(&session);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_study_goes_on_streaming),
-                                       cmocka_unit_test(a_study_keeps_its_plans),
-                                       cmocka_unit_test(a_study_keeps_its_scaling)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+RUN_TESTS(set_up, tear_down)

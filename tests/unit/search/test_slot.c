@@ -7,9 +7,8 @@
 #include "host/search/worker/crew.h"
 
 /* When the supervisor is gone the slot stops, and knows that nobody has judged the epoch. */
-static void a_question_without_an_answer(void **state)
+TEST(a_question_without_an_answer)
 {
-    (void)state;
     int end[2];
     assert_int_equal(pipe(end), 0);
     kas_crew crew = {.channel = {.in = -1, .out = end[1]},
@@ -29,6 +28,5 @@ static void a_question_without_an_answer(void **state)
 int main(void)
 {
     kas_log_set_level(KAS_LOG_QUIET);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_question_without_an_answer)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -108,9 +108,8 @@ static void first_legal(const kas_untrained *u, const kas_untrained *all, int wa
     assert_int_equal(u->states[KAS_CONFIGURATION_LEGAL], wanted);
 }
 
-static void takes_the_fastest_legal(void **state)
+TEST(takes_the_fastest_legal)
 {
-    (void)state;
     kas_search_options o = options_of();
     kas_problem p;
     kas_machine machine;
@@ -148,9 +147,8 @@ static void takes_the_fastest_legal(void **state)
     kas_problem_close(&p);
 }
 
-static void keeps_the_budget(void **state)
+TEST(keeps_the_budget)
 {
-    (void)state;
     kas_search_options o = options_of();
     kas_problem p;
     kas_machine machine;
@@ -177,9 +175,8 @@ static void keeps_the_budget(void **state)
     kas_problem_close(&p);
 }
 
-static void prefilter_scores(void **state)
+TEST(prefilter_scores)
 {
-    (void)state;
     static const char *const wrong[] = {"naswot",   "naswot:1", "naswot:33", "naswot:2x",
                                         "fishes:2", ":4",       "az_nas:1",  "naswot:nan"};
     kas_search_options o = options_of();
@@ -215,9 +212,8 @@ static void prefilter_scores(void **state)
 }
 
 /* A constant image, and one class: both searches say so before they draw anything. */
-static void bad_images(void **state)
+TEST(bad_images)
 {
-    (void)state;
     kas_search_options o = options_of();
     kas_problem p;
     kas_machine machine;
@@ -243,13 +239,4 @@ static void bad_images(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(takes_the_fastest_legal),
-        cmocka_unit_test(keeps_the_budget),
-        cmocka_unit_test(prefilter_scores),
-        cmocka_unit_test(bad_images),
-    };
-    return cmocka_run_group_tests_name("untrained", tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -37,9 +37,8 @@ static void assert_accepted(const kas_kernel *k, const char *refused)
     kas_buf_free(&reason);
 }
 
-static void test_known_kernels_are_reachable(void **state)
+TEST(test_known_kernels_are_reachable)
 {
-    (void)state;
     static const char *const names[] = {
         "conv",       "depthwise_separable", "group_conv",        "shift_conv",
         "involution", "squeeze_excite",      "spatial_separable", "residual"};
@@ -55,9 +54,8 @@ static void test_known_kernels_are_reachable(void **state)
 }
 
 /* Whatever the sampler makes, it accepts: the canonical numbering is not the one of its growth. */
-static void test_samples_are_accepted(void **state)
+TEST(test_samples_are_accepted)
 {
-    (void)state;
     kas_sample_options o = kas_sample_defaults();
     kas_sampler *sampler;
     o.seed = 5;
@@ -72,18 +70,16 @@ static void test_samples_are_accepted(void **state)
 }
 
 /* Where every convolution is 3x3 the sampler never says 3: K_H x K_W is the same window. */
-static void test_a_window_by_another_name(void **state)
+TEST(test_a_window_by_another_name)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_unfold_window(&k, kas_build_input(&k), HW, 3, 0);
     kas_build_fc(&k, x, false, "C");
     assert_accepted(&k, NULL);
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_input(&k);
     x = kas_build_elementwise(&k, KAS_OP_RELU, kas_build_elementwise(&k, KAS_OP_RELU, x));
@@ -121,11 +117,4 @@ static void test_refusals(void **state)
     kas_buf_free(&reason);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_known_kernels_are_reachable),
-                                       cmocka_unit_test(test_samples_are_accepted),
-                                       cmocka_unit_test(test_a_window_by_another_name),
-                                       cmocka_unit_test(test_refusals)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

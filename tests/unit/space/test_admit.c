@@ -24,9 +24,8 @@ static void write_and_read(const kas_sample *sample, kas_kernel *out)
     kas_buf_free(&text);
 }
 
-static void samples_pass_as_they_are(void **state)
+TEST(samples_pass_as_they_are)
 {
-    (void)state;
     kas_sample_options o = kas_sample_defaults();
     kas_sampler *sampler;
     kas_children *children;
@@ -65,9 +64,8 @@ static const char *const known[] = {
 
 /* The replay of tests/support/accept.h tries every order of nodes; admitting must find one. As for
  * children, more leaves may be joined by one concat than a growing kernel counts on. */
-static void known_kernels_pass_where_they_can_be_sampled(void **state)
+TEST(known_kernels_pass_where_they_can_be_sampled)
 {
-    (void)state;
     kas_sample_options o = kas_sample_defaults();
     kas_children *children;
     int passed = 0;
@@ -131,9 +129,8 @@ static void refused(const char *text, const kas_sample_options *o, kas_reject ex
     "[1], \"dim\": 0, \"by\": \"G0\"}, {\"op\": \"unfold\", \"in\": [2], \"axes\": \"hw\"}, "      \
     "{\"op\": \"fc\", \"in\": [3], \"grouped\": true, \"out\": \"C\"}"
 
-static void rules_that_are_broken(void **state)
+TEST(rules_that_are_broken)
 {
-    (void)state;
     kas_sample_options o = kas_sample_defaults();
     o.min_primitives = 2;
     refused(FILE_OF(CONV ", {\"op\": \"relu\", \"in\": [2]}, {\"op\": \"relu\", \"in\": [3]}", ""),
@@ -154,12 +151,4 @@ static void rules_that_are_broken(void **state)
     refused(FILE_OF(GROUPED, "\"G0\": 4"), &o, KAS_REJECT_DEAD_END);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(samples_pass_as_they_are),
-        cmocka_unit_test(known_kernels_pass_where_they_can_be_sampled),
-        cmocka_unit_test(rules_that_are_broken),
-    };
-    return cmocka_run_group_tests(tests, find_targets, free_targets);
-}
+RUN_TESTS(find_targets, free_targets)

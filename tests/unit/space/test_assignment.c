@@ -40,9 +40,8 @@ static void name_of(const char *text, char name[KAS_NAME_SIZE])
 
 /* Neither the order of layers nor the numbers of kernels, nor a kernel that stands there twice,
  * makes another assignment; who has which does. */
-static void names_are_exact(void **state)
+TEST(names_are_exact)
 {
-    (void)state;
     static const char *const same[] = {
         FILE_OF(WIDE "," POINT, "\"a\":0,\"b\":1,\"c\":null,\"d\":0"),
         FILE_OF(POINT "," WIDE, "\"d\":1,\"c\":null,\"b\":0,\"a\":1"),
@@ -72,9 +71,8 @@ static void names_are_exact(void **state)
 }
 
 /* Names of kernels stand in users' studies: a kernel file's is the kernel's own. */
-static void a_kernel_file_keeps_its_name(void **state)
+TEST(a_kernel_file_keeps_its_name)
 {
-    (void)state;
     char name[KAS_NAME_SIZE], of_file[KAS_NAME_SIZE];
     kas_kernel kernel;
     assert_int_equal(kas_kernel_read_json("f.json", WIDE, strlen(WIDE), &kernel), KAS_OK);
@@ -84,9 +82,8 @@ static void a_kernel_file_keeps_its_name(void **state)
 }
 
 /* Words in a string make no other format of a file. */
-static void a_kernel_file_may_speak_of_layers(void **state)
+TEST(a_kernel_file_may_speak_of_layers)
 {
-    (void)state;
     static const char *const about[] = {"kas-gpu layers", "\\\"format\\\": \\\"kas-gpu layers\\\""};
     for (int i = 0; i < 2; i++) {
         char text[400];
@@ -103,9 +100,8 @@ static void a_kernel_file_may_speak_of_layers(void **state)
     }
 }
 
-static void what_is_written_is_read_again(void **state)
+TEST(what_is_written_is_read_again)
 {
-    (void)state;
     kas_buf first = {0}, second = {0};
     kas_assignment a = read_text(FILE_OF(POINT "," WIDE, "\"d\":1,\"c\":null,\"b\":0,\"a\":1"));
     assert_int_equal(a.kernels, 2);
@@ -124,9 +120,8 @@ static void what_is_written_is_read_again(void **state)
     kas_buf_free(&second);
 }
 
-static void bad_files_are_refused(void **state)
+TEST(bad_files_are_refused)
 {
-    (void)state;
     static const struct {
         const char *text, *message;
     } cases[] = {
@@ -197,9 +192,8 @@ static void expect_misfit(const char *text, kas_status status, const char *first
     kas_assignment_free(&a);
 }
 
-static void layers_are_those_of_the_network(void **state)
+TEST(layers_are_those_of_the_network)
 {
-    (void)state;
     const kas_budget any = {0};
     kas_replacement fit;
     kas_assignment a = read_text(FILE_OF(FIFTHS, "\"two\":null,\"one\":0"));
@@ -216,9 +210,8 @@ static void layers_are_those_of_the_network(void **state)
                   "not an integer at two");
 }
 
-static void assignments_of_targets_are_those_of_files(void **state)
+TEST(assignments_of_targets_are_those_of_files)
 {
-    (void)state;
     kas_kernel kernel[2] = {0};
     kas_build_fc(&kernel[1], kas_build_unfold(&kernel[1], kas_build_input(&kernel[1]), 3), false,
                  "C");
@@ -237,16 +230,4 @@ static void assignments_of_targets_are_those_of_files(void **state)
     assert_string_equal(made, read);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_exact),
-        cmocka_unit_test(a_kernel_file_keeps_its_name),
-        cmocka_unit_test(a_kernel_file_may_speak_of_layers),
-        cmocka_unit_test(what_is_written_is_read_again),
-        cmocka_unit_test(bad_files_are_refused),
-        cmocka_unit_test(layers_are_those_of_the_network),
-        cmocka_unit_test(assignments_of_targets_are_those_of_files),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -30,9 +30,8 @@ static double params_of(const kas_kernel *kernel)
 }
 
 /* Half of the outputs in 2 groups, half in 4: the paper's sequence 3. */
-static void halves_are_sequence_3(void **state)
+TEST(halves_are_sequence_3)
 {
-    (void)state;
     const kas_kernel two = kernel_of("group(2)"), four = kernel_of("group(4)"),
                      wanted = kernel_of("pte-3");
     kas_kernel blend;
@@ -47,9 +46,8 @@ static void halves_are_sequence_3(void **state)
 }
 
 /* Each output costs what it costs in its own kernel. */
-static void costs_lie_between(void **state)
+TEST(costs_lie_between)
 {
-    (void)state;
     static const char *const ends[][2] = {{"group(2)", "group(4)"},
                                           {"", "depthwise"},
                                           {"bottleneck_in(2)", "group(4)"},
@@ -75,9 +73,8 @@ static void costs_lie_between(void **state)
             }
 }
 
-static void what_cannot_be_blended(void **state)
+TEST(what_cannot_be_blended)
 {
-    (void)state;
     const kas_kernel conv = kernel_of(""), bands = kernel_of("bands_h(2)");
     kas_kernel involution, inside = kernel_of("group(2)"), out;
     assert_int_equal(kas_blend(&conv, &bands, 1, 2, &out), KAS_ILLEGAL);
@@ -90,10 +87,4 @@ static void what_cannot_be_blended(void **state)
     assert_non_null(strstr(kas_error(), "only one of the kernels takes the stride"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(halves_are_sequence_3),
-                                       cmocka_unit_test(costs_lie_between),
-                                       cmocka_unit_test(what_cannot_be_blended)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -42,9 +42,8 @@ static void assert_same(kas_kernel a, kas_kernel b, bool same)
     assert_int_equal(strcmp(x, y) == 0, same);
 }
 
-static void test_names_see_structure_only(void **state)
+TEST(test_names_see_structure_only)
 {
-    (void)state;
     kas_kernel base = two_branches(false, false, 0, "x0", "x1", 4);
     assert_same(base, two_branches(true, false, 0, "x0", "x1", 4), true);
     assert_same(base, two_branches(false, false, 2, "x0", "x1", 4), true);
@@ -56,9 +55,8 @@ static void test_names_see_structure_only(void **state)
     assert_same(base, two_branches(false, false, 0, "x0*K_H", "x1", 4), false);
 }
 
-static void test_attributes_are_seen(void **state)
+TEST(test_attributes_are_seen)
 {
-    (void)state;
     kas_kernel a = {0}, b, c;
     int x = kas_build_input(&a);
     int s = kas_build_shift(&a, x, KAS_AXIS_H, 1);
@@ -72,9 +70,8 @@ static void test_attributes_are_seen(void **state)
 }
 
 /* A node used twice is not the same as two equal nodes. */
-static void test_sharing_is_seen(void **state)
+TEST(test_sharing_is_seen)
 {
-    (void)state;
     kas_kernel shared = {0}, copied = {0};
     int x = kas_build_input(&shared), f = kas_build_fc(&shared, x, false, "C");
     kas_build_broadcast(&shared, KAS_OP_MUL, f, kas_build_elementwise(&shared, KAS_OP_RELU, f));
@@ -86,9 +83,8 @@ static void test_sharing_is_seen(void **state)
 }
 
 /* Two group symbols that first appear together in one size: only later uses tell them apart. */
-static void test_symbols_met_together(void **state)
+TEST(test_symbols_met_together)
 {
-    (void)state;
     kas_kernel k[2] = {0};
     for (int g = 0; g < 2; g++) {
         int x = kas_build_input(&k[g]);
@@ -104,9 +100,8 @@ static void test_symbols_met_together(void **state)
 }
 
 /* Used alike, told apart by their values only. */
-static void test_symbols_with_values(void **state)
+TEST(test_symbols_with_values)
 {
-    (void)state;
     kas_kernel k[2] = {0};
     for (int g = 0; g < 2; g++) {
         int f = kas_build_fc(&k[g], kas_build_input(&k[g]), false, "G0*G1");
@@ -120,9 +115,8 @@ static void test_symbols_with_values(void **state)
 }
 
 /* Any topological renumbering with any names of symbols gives the same text. */
-static void test_random_renumbering(void **state)
+TEST(test_random_renumbering)
 {
-    (void)state;
     kas_kernel base = two_branches(false, false, 0, "x0", "x1", 4);
     kas_rng rng = kas_rng_make(3, KAS_PURPOSE_TEST, 0);
     kas_buf wanted = {0}, text = {0};
@@ -156,9 +150,8 @@ static void test_random_renumbering(void **state)
 }
 
 /* Names in studies stay valid for good: this one may never change. */
-static void test_name_is_fixed(void **state)
+TEST(test_name_is_fixed)
 {
-    (void)state;
     kas_kernel k = {0};
     char name[KAS_NAME_SIZE];
     kas_buf text = {0};
@@ -170,9 +163,8 @@ static void test_name_is_fixed(void **state)
     assert_string_equal(name, "c56136d90586e847");
 }
 
-static void test_windows_are_seen(void **state)
+TEST(test_windows_are_seen)
 {
-    (void)state;
     static const struct {
         int window, dilation;
         const char *text;
@@ -193,9 +185,8 @@ static void test_windows_are_seen(void **state)
     }
 }
 
-static void test_canonical_is_idempotent(void **state)
+TEST(test_canonical_is_idempotent)
 {
-    (void)state;
     kas_kernel k = two_branches(true, false, 3, "x9", "x4", 4), once, twice;
     assert_int_equal(kas_kernel_canonicalize(&k, &once), KAS_OK);
     assert_int_equal(kas_kernel_canonicalize(&once, &twice), KAS_OK);
@@ -205,16 +196,4 @@ static void test_canonical_is_idempotent(void **state)
     assert_int_equal(kas_kernel_vars(&once), 3);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names_see_structure_only),
-                                       cmocka_unit_test(test_attributes_are_seen),
-                                       cmocka_unit_test(test_sharing_is_seen),
-                                       cmocka_unit_test(test_symbols_met_together),
-                                       cmocka_unit_test(test_symbols_with_values),
-                                       cmocka_unit_test(test_random_renumbering),
-                                       cmocka_unit_test(test_name_is_fixed),
-                                       cmocka_unit_test(test_windows_are_seen),
-                                       cmocka_unit_test(test_canonical_is_idempotent)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -206,9 +206,8 @@ static evolution *open_evolution(void)
     return e;
 }
 
-static void test_generations(void **state)
+TEST(test_generations)
 {
-    (void)state;
     evolution *e = open_evolution();
     first_generation(&e->options, e->population);
     e->size = KNOWN + SAMPLES;
@@ -221,9 +220,8 @@ static void test_generations(void **state)
 /* ---- one change ---- */
 
 /* What is outlined and rebuilt without a change is the same kernel. */
-static void test_an_outline_keeps_the_kernel(void **state)
+TEST(test_an_outline_keeps_the_kernel)
 {
-    (void)state;
     const kas_sample_options o = half_cost();
     kas_kernel *parents = calloc(KNOWN + SAMPLES, sizeof *parents);
     kas_growth *growth;
@@ -272,9 +270,8 @@ static int count_children(const kas_sample_options *o, const kas_kernel *parent,
 
 /* Known kernels have children whether a sampler would draw them or not: some have fewer primitives
  * than a sample, more, a map over the whole image, two group numbers, or cost too much. */
-static void test_known_kernels_have_children(void **state)
+TEST(test_known_kernels_have_children)
 {
-    (void)state;
     const kas_sample_options o = half_cost();
     for (int i = 0; i < KNOWN; i++) {
         const kas_kernel parent = read_known(known[i]);
@@ -285,9 +282,8 @@ static void test_known_kernels_have_children(void **state)
 }
 
 /* With four branches at once, which samples do not have unless they are asked for. */
-static void test_a_wide_kernel_has_children(void **state)
+TEST(test_a_wide_kernel_has_children)
 {
-    (void)state;
     kas_sample_options o = half_cost();
     kas_kernel k = {.group_value = {4}};
     int part[4], narrow;
@@ -305,9 +301,8 @@ static void test_a_wide_kernel_has_children(void **state)
 
 /* A size may be the rest of a split that no longer has one after a change. Such a child is not legal,
  * and the attempt that draws it is not a failure. */
-static void test_the_rest_of_a_changed_split(void **state)
+TEST(test_the_rest_of_a_changed_split)
 {
-    (void)state;
     static const char text[] =
         "{\"format\": \"kas-gpu kernel\", \"version\": 1, \"nodes\": [{\"op\": \"input\"},"
         "{\"op\": \"scale\", \"in\": [0], \"dim\": 0, \"dim_end\": 1},"
@@ -389,9 +384,8 @@ static void assert_options_hold(const kas_sample_options *o, const char *what)
 }
 
 /* The options hold for children, although most of the parents break them. */
-static void test_options_hold(void **state)
+TEST(test_options_hold)
 {
-    (void)state;
     kas_sample_options o = half_cost();
     o.forbidden = KAS_OP_BIT(KAS_OP_RELU) | KAS_OP_BIT(KAS_OP_GROUP_ALL);
     assert_options_hold(&o, "forbidden primitives");
@@ -414,9 +408,8 @@ static void test_options_hold(void **state)
 
 /* What attempts give is part of every study that had children: a change here needs a new
  * KAS_CHILDREN_VERSION. No parent is among what its sampler gives. */
-static void test_the_version_is_fixed(void **state)
+TEST(test_the_version_is_fixed)
 {
-    (void)state;
     const kas_sample_options o = half_cost();
     kas_kernel *parents = calloc(KNOWN, sizeof *parents);
     kas_sampler *sampler;
@@ -445,9 +438,8 @@ static void test_the_version_is_fixed(void **state)
     free(parents);
 }
 
-static void test_other_samplers_have_no_children(void **state)
+TEST(test_other_samplers_have_no_children)
 {
-    (void)state;
     kas_sample_options o = half_cost();
     kas_children *children;
     o.space = KAS_SPACE_NAS_PTE;
@@ -455,17 +447,4 @@ static void test_other_samplers_have_no_children(void **state)
     assert_non_null(strstr(kas_error(), "--space nas-pte"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_outline_keeps_the_kernel),
-        cmocka_unit_test(test_known_kernels_have_children),
-        cmocka_unit_test(test_a_wide_kernel_has_children),
-        cmocka_unit_test(test_the_rest_of_a_changed_split),
-        cmocka_unit_test(test_options_hold),
-        cmocka_unit_test(test_the_version_is_fixed),
-        cmocka_unit_test(test_other_samplers_have_no_children),
-        cmocka_unit_test(test_generations),
-    };
-    return cmocka_run_group_tests(tests, find_targets, free_targets);
-}
+RUN_TESTS(find_targets, free_targets)

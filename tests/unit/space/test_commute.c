@@ -30,9 +30,8 @@ static kas_kernel make(kas_op first, kas_op second, bool swap_first, bool swap_s
     return k;
 }
 
-static void test_orders_have_one_name(void **state)
+TEST(test_orders_have_one_name)
 {
-    (void)state;
     char name[4][KAS_NAME_SIZE];
     for (int n = 0; n < 4; n++)
         name_of(make(KAS_OP_MAX, KAS_OP_ADD, n & 1, n & 2), name[n]);
@@ -46,9 +45,8 @@ static void test_orders_have_one_name(void **state)
 }
 
 /* Operands made alike and told apart by their use: x0 goes on alone, x1 does not. */
-static void test_uses_tell_operands_apart(void **state)
+TEST(test_uses_tell_operands_apart)
 {
-    (void)state;
     char name[2][KAS_NAME_SIZE];
     for (int n = 0; n < 2; n++) {
         kas_kernel k = {0};
@@ -64,9 +62,8 @@ static void test_uses_tell_operands_apart(void **state)
 
 /* Operands made alike and used alike: only the maps that they read differ, by who else reads them.
  */
-static void test_far_uses_tell_operands_apart(void **state)
+TEST(test_far_uses_tell_operands_apart)
 {
-    (void)state;
     char name[2][KAS_NAME_SIZE];
     kas_kernel kernel[2] = {0};
     for (int n = 0; n < 2; n++) {
@@ -95,9 +92,8 @@ static void test_far_uses_tell_operands_apart(void **state)
 }
 
 /* A smaller operand is repeated over a larger one: they do not change places. */
-static void test_broadcasts_keep_their_order(void **state)
+TEST(test_broadcasts_keep_their_order)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_fc(&k, kas_build_input(&k), false, "C");
     int gate = kas_build_fold(&k, KAS_OP_FOLD_AVG, kas_build_fold(&k, KAS_OP_FOLD_AVG, x, 1), 1);
@@ -110,11 +106,4 @@ static void test_broadcasts_keep_their_order(void **state)
     assert_true(kas_build_same(&plain, &ordered));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_orders_have_one_name),
-                                       cmocka_unit_test(test_uses_tell_operands_apart),
-                                       cmocka_unit_test(test_far_uses_tell_operands_apart),
-                                       cmocka_unit_test(test_broadcasts_keep_their_order)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

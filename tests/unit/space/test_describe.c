@@ -15,9 +15,8 @@ static void assert_says(const kas_kernel *k, int node, const char *text)
     kas_buf_free(&buf);
 }
 
-static void test_every_primitive_is_described(void **state)
+TEST(test_every_primitive_is_described)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_input(&k), g = kas_build_group(&k, x, 0, 1);
     assert_says(&k, x, "input");
@@ -38,9 +37,8 @@ static void test_every_primitive_is_described(void **state)
     assert_says(&k, kas_build_broadcast(&k, KAS_OP_ADD, x, x), "add");
 }
 
-static void test_dot(void **state)
+TEST(test_dot)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_input(&k);
     kas_build_broadcast(&k, KAS_OP_SUB, x, kas_build_fc(&k, x, false, "C"));
@@ -59,9 +57,4 @@ static void test_dot(void **state)
     kas_buf_free(&out);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_primitive_is_described),
-                                       cmocka_unit_test(test_dot)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

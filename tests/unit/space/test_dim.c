@@ -19,9 +19,8 @@ static void assert_prints(const kas_dim *dim, const char *text)
     kas_buf_free(&buf);
 }
 
-static void test_print_is_canonical(void **state)
+TEST(test_print_is_canonical)
 {
-    (void)state;
     static const struct {
         const char *in, *out;
     } cases[] = {{"1", "1"},
@@ -43,9 +42,8 @@ static void test_print_is_canonical(void **state)
     }
 }
 
-static void test_parse_rejects(void **state)
+TEST(test_parse_rejects)
 {
-    (void)state;
     static const char *const bad[] = {
         "",    "0",   "-1",         "C*",  "*C", "C//G0",  "C G0",       "c",    "G4",
         "x16", "x",   "K",          "01",  "C^", "C^0",    "C^32",       "C^-1", "1.5",
@@ -56,9 +54,8 @@ static void test_parse_rejects(void **state)
             fail_msg("\"%s\" was accepted", bad[i]);
 }
 
-static void test_multiply_and_divide(void **state)
+TEST(test_multiply_and_divide)
 {
-    (void)state;
     kas_dim a = parse("2/3*C/G0"), b = parse("9/4*G0*K_H"), out;
     assert_true(kas_dim_mul(&a, &b, &out));
     assert_prints(&out, "3/2*C*K_H");
@@ -71,9 +68,8 @@ static void test_multiply_and_divide(void **state)
     assert_false(kas_dim_mul(&big, &big, &out));
 }
 
-static void test_variables(void **state)
+TEST(test_variables)
 {
-    (void)state;
     kas_dim a = parse("x3/G0"), value = parse("x2*G0*K_W"), out;
     assert_int_equal(kas_dim_var(&a), 3);
     assert_true(kas_dim_substitute(&a, 3, &value, &out));
@@ -85,9 +81,8 @@ static void test_variables(void **state)
     assert_true(kas_dim_equal(&c, &out));
 }
 
-static void test_eval(void **state)
+TEST(test_eval)
 {
-    (void)state;
     kas_binding binding = {0};
     binding.value[KAS_SYM_C] = 48;
     binding.value[KAS_SYM_G0] = 16;
@@ -115,9 +110,8 @@ static void test_eval(void **state)
 
 /* Random monomials: printing and reading gives the same, and the value of a product is the product
  * of the values (computed here with plain fractions of small numbers). */
-static void test_random_monomials(void **state)
+TEST(test_random_monomials)
 {
-    (void)state;
     kas_rng rng = kas_rng_make(1, KAS_PURPOSE_TEST, 0);
     kas_binding binding;
     for (int s = 0; s < KAS_SYM_COUNT; s++)
@@ -145,13 +139,4 @@ static void test_random_monomials(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_print_is_canonical),
-                                       cmocka_unit_test(test_parse_rejects),
-                                       cmocka_unit_test(test_multiply_and_divide),
-                                       cmocka_unit_test(test_variables),
-                                       cmocka_unit_test(test_eval),
-                                       cmocka_unit_test(test_random_monomials)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

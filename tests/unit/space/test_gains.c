@@ -56,9 +56,8 @@ static kas_status fit(const char *text, kas_replacement *out)
     return status;
 }
 
-static void round_trip(void **state)
+TEST(round_trip)
 {
-    (void)state;
     static const char *const files[] = {FILE_OF("2", "{\"two\":0.125,\"one\":1048576}"),
                                         FILE_OF("2", "{\"one\":0.1,\"two\":3e-20}"),
                                         LAYERS_OF("\"one\":0,\"two\":null", "{\"one\":8}"),
@@ -85,9 +84,8 @@ static void round_trip(void **state)
 
 /* A candidate's text in the store, and its gains, give the published file; what the worker wrote is
  * what it reads. */
-static void gains_are_put_into_a_text(void **state)
+TEST(gains_are_put_into_a_text)
 {
-    (void)state;
     kas_replacement r;
     kas_buf file = {0}, gains = {0}, whole = {0};
     kas_kernel kernel;
@@ -114,9 +112,8 @@ static void gains_are_put_into_a_text(void **state)
 }
 
 /* Names stand in users' studies. */
-static void a_name_does_not_depend_on_gains(void **state)
+TEST(a_name_does_not_depend_on_gains)
 {
-    (void)state;
     static const char *const pairs[][2] = {{KERNEL, FILE_OF("2", "{\"one\":2,\"two\":4}")},
                                            {LAYERS_OF("\"one\":0,\"two\":null", "{\"one\":8}"),
                                             LAYERS_OF("\"one\":0,\"two\":null", "{\"one\":16}")}};
@@ -131,9 +128,8 @@ static void a_name_does_not_depend_on_gains(void **state)
     }
 }
 
-static void damaged_gains_are_refused(void **state)
+TEST(damaged_gains_are_refused)
 {
-    (void)state;
     static const struct {
         const char *text, *message;
     } cases[] = {
@@ -168,9 +164,8 @@ static void damaged_gains_are_refused(void **state)
 }
 
 /* A file of layers belongs to one network; a kernel file may serve in another, without the gains. */
-static void gains_are_those_of_the_layers(void **state)
+TEST(gains_are_those_of_the_layers)
 {
-    (void)state;
     kas_replacement r;
     assert_int_equal(fit(FILE_OF("2", "{\"two\":2,\"one\":4}"), &r), KAS_OK);
     assert_true(kas_replacement_gain(&r, 0) == 4 && kas_replacement_gain(&r, 1) == 2);
@@ -191,14 +186,4 @@ static void gains_are_those_of_the_layers(void **state)
     assert_non_null(strstr(kas_error(), "no kernel is at a layer \"two\""));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),
-        cmocka_unit_test(gains_are_put_into_a_text),
-        cmocka_unit_test(a_name_does_not_depend_on_gains),
-        cmocka_unit_test(damaged_gains_are_refused),
-        cmocka_unit_test(gains_are_those_of_the_layers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -184,9 +184,8 @@ static void check_space(uint64_t allowed, int primitives, uint32_t group, kas_sp
     close_walk(&w);
 }
 
-static void test_no_kernel_is_cut_off(void **state)
+TEST(test_no_kernel_is_cut_off)
 {
-    (void)state;
     static const kas_op maps[] = {KAS_OP_FC,  KAS_OP_UNFOLD, KAS_OP_FOLD_AVG,
                                   KAS_OP_ADD, KAS_OP_BMM,    KAS_OP_GROUP};
     static const kas_op cuts[] = {KAS_OP_SLICE, KAS_OP_CONCAT, KAS_OP_CONV, KAS_OP_MUL, KAS_OP_MIX};
@@ -208,9 +207,8 @@ static void test_no_kernel_is_cut_off(void **state)
 }
 
 /* The last two primitives of kernels of the sampler, in every way. */
-static void test_no_end_is_cut_off(void **state)
+TEST(test_no_end_is_cut_off)
 {
-    (void)state;
     walk w = {.options = kas_sample_defaults()};
     w.options.min_receptive = 1;
     w.options.min_primitives = 5;
@@ -238,9 +236,8 @@ static void test_no_end_is_cut_off(void **state)
 
 /* Leaves [C, H/2, W] three times and [x0, H, W], which none of the others can be merged with before
  * two of them are the halves of a concat. */
-static void test_no_merge_of_four_leaves_is_cut_off(void **state)
+TEST(test_no_merge_of_four_leaves_is_cut_off)
 {
-    (void)state;
     static const kas_op allowed[] = {KAS_OP_SLICE, KAS_OP_CONCAT, KAS_OP_FC,
                                      KAS_OP_RELU,  KAS_OP_ABS,    KAS_OP_MUL};
     static const kas_candidate_op first[] = {
@@ -274,12 +271,4 @@ static void test_no_merge_of_four_leaves_is_cut_off(void **state)
     close_walk(&w);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_kernel_is_cut_off),
-        cmocka_unit_test(test_no_end_is_cut_off),
-        cmocka_unit_test(test_no_merge_of_four_leaves_is_cut_off),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

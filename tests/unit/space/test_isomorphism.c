@@ -103,9 +103,8 @@ static void enumerate(set *s, dag *d, int i)
     }
 }
 
-static void test_all_small_dags(void **state)
+TEST(test_all_small_dags)
 {
-    (void)state;
     set s = {.dag = malloc(4000 * sizeof *s.dag)};
     long same = 0, pairs = 0;
     assert_non_null(s.dag);
@@ -140,9 +139,8 @@ static dag random_dag(kas_rng *rng, int nodes)
 }
 
 /* Of 6 and 7 nodes: pairs that are alike or differ in one operand. */
-static void test_random_pairs(void **state)
+TEST(test_random_pairs)
 {
-    (void)state;
     kas_rng rng = kas_rng_make(17, KAS_PURPOSE_TEST, 0);
     int same = 0, different = 0;
     for (int n = 0; n < 20000; n++) {
@@ -194,9 +192,8 @@ static void relabel(const kas_kernel *base, kas_rng *rng, kas_kernel *out)
     }
 }
 
-static void test_large_kernels_relabelled(void **state)
+TEST(test_large_kernels_relabelled)
 {
-    (void)state;
     enum { KERNELS = 150, LABELLINGS = 5 };
     const kas_target t = kas_target_plain(64, 56, 56, 3);
     kas_sample_options o = kas_sample_defaults();
@@ -221,12 +218,4 @@ static void test_large_kernels_relabelled(void **state)
     kas_sampler_free(sampler);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_small_dags),
-        cmocka_unit_test(test_random_pairs),
-        cmocka_unit_test(test_large_kernels_relabelled),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

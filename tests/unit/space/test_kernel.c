@@ -36,9 +36,8 @@ static kas_binding binding_of(uint32_t c, uint32_t h, uint32_t w, uint32_t kerne
     return b;
 }
 
-static void test_rearrangement_shapes(void **state)
+TEST(test_rearrangement_shapes)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_input(&k);
     assert_shape(&k, x, "[C, H, W]");
@@ -63,9 +62,8 @@ static void test_rearrangement_shapes(void **state)
     assert_shape(&k, kas_build_shift(&k, x, KAS_AXIS_W, -3), "[C, H, W]");
 }
 
-static void test_rearrangement_refusals(void **state)
+TEST(test_rearrangement_refusals)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_input(&k), all = kas_build_group_all(&k, x, 0);
     ASSERT_REFUSED(kas_build_group(&k, x, 1, 0), "dim 1");
@@ -94,9 +92,8 @@ static void test_rearrangement_refusals(void **state)
     ASSERT_REFUSED(kas_build_group_all(&k, wide, 0), "8 channel dims");
 }
 
-static void test_arithmetic_shapes(void **state)
+TEST(test_arithmetic_shapes)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_input(&k), u = kas_build_unfold(&k, x, HW);
     int fc = kas_build_fc(&k, u, false, "x0");
@@ -140,9 +137,8 @@ static void assert_align(const kas_kernel *k, int lhs, int rhs, int prefix, int 
     kas_buf_free(&text);
 }
 
-static void test_broadcast_alignment(void **state)
+TEST(test_broadcast_alignment)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_input(&k), g = kas_build_group(&k, x, 0, 0);
     int ug = kas_build_unfold(&k, g, KAS_AXIS_H);
@@ -164,9 +160,8 @@ static void test_broadcast_alignment(void **state)
     assert_int_equal(k.node[y].shape.is_group[0], 1);
 }
 
-static void test_whole_kernel_rules(void **state)
+TEST(test_whole_kernel_rules)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_input(&k), u = kas_build_unfold(&k, x, HW);
     assert_int_equal(kas_kernel_infer(&k), KAS_ILLEGAL); /* output [C, K_H, K_W, H, W] */
@@ -188,9 +183,8 @@ static void test_whole_kernel_rules(void **state)
     assert_int_equal(kas_kernel_infer(&k), KAS_ILLEGAL);
 }
 
-static void test_substitution_propagates(void **state)
+TEST(test_substitution_propagates)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_input(&k);
     int a = kas_build_fc(&k, x, false, "x0"), b = kas_build_fc(&k, a, false, "x1");
@@ -205,9 +199,8 @@ static void test_substitution_propagates(void **state)
     assert_int_equal(kas_kernel_substitute(&k, 16, &value), KAS_FAILURE);
 }
 
-static void test_check_binding(void **state)
+TEST(test_check_binding)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_input(&k), g = kas_build_group(&k, x, 0, 0);
     kas_build_fc(&k, kas_build_unfold(&k, g, HW), true, "C");
@@ -232,9 +225,8 @@ static void test_check_binding(void **state)
     assert_non_null(strstr(kas_error(), "repetitions"));
 }
 
-static void test_sizes_and_cost(void **state)
+TEST(test_sizes_and_cost)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_input(&k), g = kas_build_group(&k, x, 0, 0);
     int u = kas_build_unfold(&k, g, HW);
@@ -265,12 +257,4 @@ static void test_sizes_and_cost(void **state)
     assert_int_equal(kas_weight_sizes_at(&k, x, &b, &sizes), KAS_FAILURE);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rearrangement_shapes), cmocka_unit_test(test_rearrangement_refusals),
-        cmocka_unit_test(test_arithmetic_shapes),    cmocka_unit_test(test_broadcast_alignment),
-        cmocka_unit_test(test_whole_kernel_rules),   cmocka_unit_test(test_substitution_propagates),
-        cmocka_unit_test(test_check_binding),        cmocka_unit_test(test_sizes_and_cost)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -20,9 +20,8 @@ static void read_known(int i, kas_kernel *k)
         fail_msg("%s", kas_error());
 }
 
-static void test_known_kernels_round_trip(void **state)
+TEST(test_known_kernels_round_trip)
 {
-    (void)state;
     for (int i = 0; i < KNOWN; i++) {
         kas_kernel k, again;
         kas_buf first = {0}, second = {0};
@@ -40,9 +39,8 @@ static void test_known_kernels_round_trip(void **state)
     }
 }
 
-static void test_exact_text(void **state)
+TEST(test_exact_text)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_input(&k), g = kas_build_group(&k, x, 0, 2);
     int s = kas_build_softmax(&k, kas_build_fc(&k, g, true, "x5"), 0, 1);
@@ -76,9 +74,8 @@ static void test_exact_text(void **state)
 #define HEAD "{\"format\": \"kas-gpu kernel\", \"version\": 1, \"nodes\": "
 #define INPUT "{\"op\": \"input\"}"
 
-static void test_messages_name_the_fault(void **state)
+TEST(test_messages_name_the_fault)
 {
-    (void)state;
     static const struct {
         const char *text, *words;
     } cases[] = {
@@ -157,9 +154,8 @@ static void test_messages_name_the_fault(void **state)
 }
 
 /* A window of its own is written down only where it is not the convolution's. */
-static void test_windows_round_trip(void **state)
+TEST(test_windows_round_trip)
 {
-    (void)state;
     const char *text = HEAD
         "[" INPUT ", {\"op\": \"unfold\", \"in\": [0], \"axes\": \"hw\", \"kernel\": 5, "
         "\"dilation\": 2}, {\"op\": \"unfold\", \"in\": [1], \"axes\": \"h\", \"dilation\": 1}, "
@@ -174,10 +170,4 @@ static void test_windows_round_trip(void **state)
     kas_buf_free(&out);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_kernels_round_trip), cmocka_unit_test(test_exact_text),
-        cmocka_unit_test(test_messages_name_the_fault), cmocka_unit_test(test_windows_round_trip)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -66,9 +66,8 @@ static const figure figures[] = {
     {"canvas_figure8", 1, 1, 3, 0, 0, 0, 4, 3, 0, "Canvas, Figure 8: unfold and shift"},
 };
 
-static void test_published_figures(void **state)
+TEST(test_published_figures)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
         const figure *f = &figures[i];
         kas_kernel k;
@@ -126,9 +125,8 @@ static void must_be_legal(const char *name, const kas_kernel *kernel)
     kas_solution_free(&solution);
 }
 
-static void test_all_are_legal(void **state)
+TEST(test_all_are_legal)
 {
-    (void)state;
     each_kernel("kernels", must_be_legal);
     each_kernel("tests/kernels", must_be_legal); /* every other primitive */
 }
@@ -147,16 +145,9 @@ static void must_be_accepted(const char *name, const kas_kernel *kernel)
     kas_buf_free(&reason);
 }
 
-static void test_the_sampler_makes_all(void **state)
+TEST(test_the_sampler_makes_all)
 {
-    (void)state;
     each_kernel("kernels", must_be_accepted);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_published_figures),
-                                       cmocka_unit_test(test_all_are_legal),
-                                       cmocka_unit_test(test_the_sampler_makes_all)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

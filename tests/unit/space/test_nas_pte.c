@@ -25,9 +25,8 @@ static kas_kernel kernel_of(const char *text)
     return kernel;
 }
 
-static void test_named_sequences_are_the_files(void **state)
+TEST(test_named_sequences_are_the_files)
 {
-    (void)state;
     static const char *const names[][2] = {
         {"1", "1"}, {"1_bands", "1-bands"}, {"2", "2"}, {"3", "3"}};
     for (int n = 0; n < 4; n++) {
@@ -44,9 +43,8 @@ static void test_named_sequences_are_the_files(void **state)
 }
 
 /* Relative to the convolution, as the paper's equations 1 to 3 have it. */
-static void test_costs(void **state)
+TEST(test_costs)
 {
-    (void)state;
     static const struct {
         const char *sequence;
         double flops, params;
@@ -113,9 +111,8 @@ static void evaluate(const kas_kernel *kernel, double x[SIZE], double y[SIZE])
 }
 
 /* What a bottleneck does not compute keeps the input's value, and nothing else does. */
-static void test_shapes_are_restored_from_the_input(void **state)
+TEST(test_shapes_are_restored_from_the_input)
 {
-    (void)state;
     static const struct {
         const char *sequence;
         int channels, rows, columns; /* that are computed: the first ones */
@@ -136,9 +133,8 @@ static void test_shapes_are_restored_from_the_input(void **state)
     }
 }
 
-static void test_what_does_not_fit(void **state)
+TEST(test_what_does_not_fit)
 {
-    (void)state;
     static const struct {
         const char *sequence, *words;
     } cases[] = {
@@ -161,9 +157,8 @@ static void test_what_does_not_fit(void **state)
     }
 }
 
-static void test_reading(void **state)
+TEST(test_reading)
 {
-    (void)state;
     static const struct {
         const char *text, *words;
     } bad[] = {{"blur(2)", "transformation \"blur(2)\": expected interchange, fuse"},
@@ -194,9 +189,8 @@ static void test_reading(void **state)
 }
 
 /* Three groups of 4096 are more than a number of groups can hold. */
-static void test_too_many_groups(void **state)
+TEST(test_too_many_groups)
 {
-    (void)state;
     kas_pte_sequence sequence;
     kas_kernel kernel;
     assert_int_equal(
@@ -228,9 +222,8 @@ static void print(const kas_pte_sequence *sequence, kas_buf *out)
     }
 }
 
-static void test_drawn_sequences(void **state)
+TEST(test_drawn_sequences)
 {
-    (void)state;
     int length[KAS_PTE_DRAWN_STEPS + 1] = {0}, kind[KAS_PTE_KINDS] = {0};
     bool three = false, five = false; /* factors that only some sizes have */
     const kas_pte_fit fit = {.sizes = {60, 8, 8, 3, 3}};
@@ -263,9 +256,8 @@ static void test_drawn_sequences(void **state)
     assert_true(three && five);
 }
 
-static void test_idle_splits_are_not_drawn(void **state)
+TEST(test_idle_splits_are_not_drawn)
 {
-    (void)state;
     static const struct {
         const char *sequence;
         bool redundant;
@@ -296,9 +288,8 @@ static void test_idle_splits_are_not_drawn(void **state)
 }
 
 /* Kernels of this space take the stride, so no pool stands between them and a small budget. */
-static void test_budget_below_the_pools(void **state)
+TEST(test_budget_below_the_pools)
 {
-    (void)state;
     kas_target downsample = kas_target_plain(64, 8, 8, 1);
     kas_sample_options options = kas_sample_defaults();
     kas_sampler *sampler;
@@ -314,9 +305,8 @@ static void test_budget_below_the_pools(void **state)
     kas_sampler_free(sampler);
 }
 
-static void test_sampling(void **state)
+TEST(test_sampling)
 {
-    (void)state;
     kas_target targets[2] = {layer, layer};
     targets[1].c_out = 128;
     targets[1].parts_out = 2;
@@ -346,17 +336,4 @@ static void test_sampling(void **state)
     kas_sampler_free(sampler);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_named_sequences_are_the_files),
-                                       cmocka_unit_test(test_costs),
-                                       cmocka_unit_test(test_shapes_are_restored_from_the_input),
-                                       cmocka_unit_test(test_what_does_not_fit),
-                                       cmocka_unit_test(test_reading),
-                                       cmocka_unit_test(test_too_many_groups),
-                                       cmocka_unit_test(test_drawn_sequences),
-                                       cmocka_unit_test(test_idle_splits_are_not_drawn),
-                                       cmocka_unit_test(test_budget_below_the_pools),
-                                       cmocka_unit_test(test_sampling)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

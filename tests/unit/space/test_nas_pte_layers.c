@@ -40,9 +40,8 @@ static void close_it(fixture *f)
 }
 
 /* Rows that no band divides: steps without whole sizes are drawn again at that layer only. */
-static void samples_pass_the_plain_checker(void **state)
+TEST(samples_pass_the_plain_checker)
 {
-    (void)state;
     static const int sides[] = {32, 28};
     for (int i = 0; i < 2; i++) {
         fixture f = open_at(sides[i], 0.5);
@@ -71,9 +70,8 @@ static void samples_pass_the_plain_checker(void **state)
 }
 
 /* A finding of each kind is found. */
-static void the_recheck_finds(void **state)
+TEST(the_recheck_finds)
 {
-    (void)state;
     fixture f = open_at(32, 0.5);
     kas_sample s;
     kas_recheck *recheck;
@@ -101,9 +99,8 @@ static void the_recheck_finds(void **state)
 }
 
 /* Sample k is that of whoever draws it; what is written is read as the same. */
-static void samples_are_the_same_for_everybody(void **state)
+TEST(samples_are_the_same_for_everybody)
 {
-    (void)state;
     fixture f = open_at(32, 0.6), g = open_at(32, 0.6);
     for (int n = 0; n < 5; n++) {
         kas_sample a, b;
@@ -129,9 +126,8 @@ static void samples_are_the_same_for_everybody(void **state)
 
 /* Without a budget nothing is conditioned on: every layer keeps its convolution one time in seven,
  * whatever the others do. */
-static void one_layer_in_seven_is_kept(void **state)
+TEST(one_layer_in_seven_is_kept)
 {
-    (void)state;
     fixture f = open_at(32, 0);
     kas_pte_layers *layers;
     int kept = 0, all = 0;
@@ -152,9 +148,8 @@ static void one_layer_in_seven_is_kept(void **state)
     close_it(&f);
 }
 
-static void one_sequence_for_all_stays_possible(void **state)
+TEST(one_sequence_for_all_stays_possible)
 {
-    (void)state;
     fixture f = open_at(32, 0.5);
     kas_sampler *sampler;
     kas_sample s;
@@ -176,14 +171,4 @@ static void one_sequence_for_all_stays_possible(void **state)
     close_it(&f);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(samples_pass_the_plain_checker),
-        cmocka_unit_test(the_recheck_finds),
-        cmocka_unit_test(samples_are_the_same_for_everybody),
-        cmocka_unit_test(one_layer_in_seven_is_kept),
-        cmocka_unit_test(one_sequence_for_all_stays_possible),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -392,9 +392,8 @@ static double judge_text(const char *text, double *changed, bool *program_only)
 }
 
 /* Each step, alone and in compositions, means the same to the interpreter and to the kernel. */
-static void test_a_nest_computes_what_its_kernel_computes(void **state)
+TEST(test_a_nest_computes_what_its_kernel_computes)
 {
-    (void)state;
     static const struct {
         const char *sequence;
         bool program;
@@ -453,9 +452,8 @@ static void test_a_nest_computes_what_its_kernel_computes(void **state)
 }
 
 /* What is drawn, with loops interchanged behind it. */
-static void test_drawn_nests(void **state)
+TEST(test_drawn_nests)
 {
-    (void)state;
     const kas_pte_fit fit = {.sizes = {C, SIDE, SIDE, K, K}};
     double worst = 0;
     int judged = 0;
@@ -488,9 +486,8 @@ static void test_drawn_nests(void **state)
 }
 
 /* What no kernel can express is refused, and the message says what stands against it. */
-static void test_illegal_sequences_name_the_dependence(void **state)
+TEST(test_illegal_sequences_name_the_dependence)
 {
-    (void)state;
     static const struct {
         const char *sequence, *words;
     } cases[] = {
@@ -527,9 +524,8 @@ static void test_illegal_sequences_name_the_dependence(void **state)
 
 /* Section 5.3: the spatial bottleneck as a composition of interchanges and bottlenecks of the
  * outermost loop, as the paper writes it, is the one of BlockSwap's list. */
-static void test_spatial_bottleneck_is_a_composition(void **state)
+TEST(test_spatial_bottleneck_is_a_composition)
 {
-    (void)state;
     static double short_one[SIZE];
     static const char *const chain =
         "interchange(co,h) interchange(ci,w) "                  /* [H, W, Co, Ci, Kh, Kw] */
@@ -548,9 +544,8 @@ static void test_spatial_bottleneck_is_a_composition(void **state)
 }
 
 /* A neural transformation is marked as one, by the dependence that its first such step removes. */
-static void test_neural_transformations_are_marked(void **state)
+TEST(test_neural_transformations_are_marked)
 {
-    (void)state;
     kas_pte_sequence sequence;
     assert_int_equal(kas_pte_parse("split(2) bottleneck_in(2)@1 group(2)", &sequence), KAS_OK);
     assert_int_equal(kas_pte_check_program(&sequence), KAS_ILLEGAL);
@@ -558,13 +553,4 @@ static void test_neural_transformations_are_marked(void **state)
                                         "channels behind the first ones"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_nest_computes_what_its_kernel_computes),
-        cmocka_unit_test(test_drawn_nests),
-        cmocka_unit_test(test_illegal_sequences_name_the_dependence),
-        cmocka_unit_test(test_spatial_bottleneck_is_a_composition),
-        cmocka_unit_test(test_neural_transformations_are_marked)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -97,9 +97,8 @@ static void check_pairs(kas_guided *d, kas_type type, counts *n)
 
 /* On kernels of the sampler with 0 to 3 primitives taken back: whatever is not offered would be
  * refused. */
-static void test_only_what_would_be_refused_is_left_out(void **state)
+TEST(test_only_what_would_be_refused_is_left_out)
 {
-    (void)state;
     kas_target t[4];
     kas_growth *growth;
     kas_guided guided;
@@ -129,9 +128,8 @@ static void test_only_what_would_be_refused_is_left_out(void **state)
 }
 
 /* Numbers are equal exactly when shapes are, also beyond the first room. */
-static void test_numbers(void **state)
+TEST(test_numbers)
 {
-    (void)state;
     enum { SHAPES = 3000 };
     uint32_t number[SHAPES];
     kas_pairs *pairs;
@@ -155,9 +153,8 @@ static void test_numbers(void **state)
 }
 
 /* 62 quarters of the channels: 62^4 tuples, of which the first are listed. */
-static void test_the_list_of_concats_is_cut(void **state)
+TEST(test_the_list_of_concats_is_cut)
 {
-    (void)state;
     static kas_kernel k;
     static kas_candidate_op uses[KAS_MAX_CANDIDATE_OPS + 1];
     const kas_op_filter filter = {.ops = KAS_OP_BIT(KAS_OP_CONCAT)};
@@ -179,12 +176,4 @@ static void test_the_list_of_concats_is_cut(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_only_what_would_be_refused_is_left_out),
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_the_list_of_concats_is_cut),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

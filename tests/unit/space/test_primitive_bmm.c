@@ -3,9 +3,8 @@
 
 enum { LHS = KAS_TRANSPOSE_LHS, RHS = KAS_TRANSPOSE_RHS };
 
-static void test_shapes(void **state)
+TEST(test_shapes)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_input(&k), y = kas_build_fc(&k, x, false, "x0");
     int positions = kas_build_bmm(&k, x, x, LHS, true),
@@ -22,9 +21,8 @@ static void test_shapes(void **state)
     assert_shape(&k, kas_build_bmm(&k, x, row, LHS, false), "[H, W, W]");
 }
 
-static void test_batch(void **state)
+TEST(test_batch)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_input(&k), g = kas_build_group(&k, x, 0, 0), h = kas_build_group(&k, x, 0, 1);
     int scores = kas_build_bmm(&k, g, g, RHS, true);
@@ -36,9 +34,8 @@ static void test_batch(void **state)
     assert_shape(&k, kas_build_bmm(&k, g, h, LHS, false), "[H, W, H, W]");
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_input(&k), y = kas_build_fc(&k, x, false, "x0"),
         z = kas_build_fc(&k, x, false, "x1");
@@ -56,9 +53,8 @@ static void test_refusals(void **state)
 }
 
 /* Pixels that are channel dims make weights of one image size. */
-static void test_maps_of_pixels(void **state)
+TEST(test_maps_of_pixels)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_input(&k), scores = kas_build_bmm(&k, x, x, LHS, false); /* [H, W, H, W] */
     assert_true(kas_weight_spans_image(&k, kas_build_fc(&k, scores, false, "C")));
@@ -69,9 +65,8 @@ static void test_maps_of_pixels(void **state)
     assert_false(kas_weight_spans_image(&k, scores));
 }
 
-static void test_cost(void **state)
+TEST(test_cost)
 {
-    (void)state;
     kas_kernel k = {0}, soft = {0};
     int x = kas_build_input(&k);
     kas_build_bmm(&k, x, x, LHS, false);
@@ -81,9 +76,8 @@ static void test_cost(void **state)
     assert_cost(&soft, 64. * 35 + 64, 0);
 }
 
-static void test_files(void **state)
+TEST(test_files)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_input(&k);
     int scores = kas_build_bmm(&k, x, x, RHS, true), y = kas_build_bmm(&k, scores, x, 0, false);
@@ -98,9 +92,8 @@ static void test_files(void **state)
 }
 
 /* [C = 2, H = 1, W = 2]: x = (1 2 / 3 4), so x x^T = (5 11 / 11 25), x^T x = (10 14 / 14 20). */
-static void test_values(void **state)
+TEST(test_values)
 {
-    (void)state;
     const double r = sqrt(0.5);
     fixture f;
     fixture_target(&f, 2, 1, 2, 3, 3);
@@ -144,21 +137,11 @@ static int k_plain(kas_kernel *k, int x)
     return kas_build_bmm(k, x, pixels, 0, false);
 }
 
-static void test_gradients(void **state)
+TEST(test_gradients)
 {
-    (void)state;
     assert_differentiates("attention over positions", k_positions);
     assert_differentiates("attention over channels", k_channels);
     assert_differentiates("products", k_plain);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),   cmocka_unit_test(test_batch),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_maps_of_pixels),
-        cmocka_unit_test(test_cost),     cmocka_unit_test(test_files),
-        cmocka_unit_test(test_values),   cmocka_unit_test(test_gradients),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

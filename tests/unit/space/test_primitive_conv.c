@@ -4,9 +4,8 @@
 
 enum { HW = KAS_AXIS_H | KAS_AXIS_W };
 
-static void test_rules(void **state)
+TEST(test_rules)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_input(&k), g = kas_build_group(&k, x, 0, 0);
     int row = kas_build_fold(&k, KAS_OP_FOLD_AVG, x, 1); /* [C, W] */
@@ -27,9 +26,8 @@ static void test_rules(void **state)
     assert_true(k.node[kas_build_conv_depthwise(&k, g, KAS_AXIS_H, 5, 2)].shape.is_group[0]);
 }
 
-static void test_weight_and_cost(void **state)
+TEST(test_weight_and_cost)
 {
-    (void)state;
     kas_kernel k = {0}, depthwise = {0}, twin = {0};
     int g = kas_build_group(&k, kas_build_input(&k), 0, 0);
     int c = kas_build_conv(&k, g, HW, 0, 0, true, "C");
@@ -43,9 +41,8 @@ static void test_weight_and_cost(void **state)
     assert_cost(&depthwise, 8 * 5 * 7 * 49, 8 * 49);
 }
 
-static void test_files(void **state)
+TEST(test_files)
 {
-    (void)state;
     kas_kernel k = {0};
     int g = kas_build_group(&k, kas_build_input(&k), 0, 0);
     int c = kas_build_conv(&k, g, HW, 5, 2, true, "x0");
@@ -94,9 +91,8 @@ static void run(fixture *f, const window *w, bool as_conv)
     fixture_backward(f);
 }
 
-static void test_same_function_as_unfold_and_fc(void **state)
+TEST(test_same_function_as_unfold_and_fc)
 {
-    (void)state;
     static const window cases[] = {
         {HW, 0, 0, false, false},         {KAS_AXIS_H, 0, 0, false, false},
         {KAS_AXIS_W, 7, 0, false, false}, {HW, 3, 2, false, false},
@@ -127,19 +123,10 @@ static int k_conv_depthwise(kas_kernel *k, int x)
     return kas_build_fc(k, d, false, "C");
 }
 
-static void test_gradients(void **state)
+TEST(test_gradients)
 {
-    (void)state;
     assert_differentiates("conv", k_conv);
     assert_differentiates("conv_depthwise", k_conv_depthwise);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rules),     cmocka_unit_test(test_weight_and_cost),
-        cmocka_unit_test(test_files),     cmocka_unit_test(test_same_function_as_unfold_and_fc),
-        cmocka_unit_test(test_gradients),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

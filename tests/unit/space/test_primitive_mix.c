@@ -1,9 +1,8 @@
 /* mix: rules, weight, cost, files, values by hand, gradient. */
 #include "primitive_fixture.h"
 
-static void test_rules(void **state)
+TEST(test_rules)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_input(&k), g = kas_build_group(&k, x, 0, 0);
     int u = kas_build_unfold(&k, g, KAS_AXIS_W); /* [G0, C/G0, K_W, H, W] */
@@ -19,9 +18,8 @@ static void test_rules(void **state)
     assert_shape(&k, kas_build_mix(&k, front, 0, 2, "x1"), "[x1, K_W, H, W]"); /* x0 is gone */
 }
 
-static void test_weight_and_cost(void **state)
+TEST(test_weight_and_cost)
 {
-    (void)state;
     kas_kernel k = {0};
     int g = kas_build_group(&k, kas_build_input(&k), 0, 0);
     int m = kas_build_mix(&k, g, 1, 2, "x0"); /* [2, 4, ..] -> [2, 6, ..] */
@@ -29,9 +27,8 @@ static void test_weight_and_cost(void **state)
     assert_cost(&k, 2 * 6 * 5 * 7 * 4, 24);
 }
 
-static void test_files(void **state)
+TEST(test_files)
 {
-    (void)state;
     kas_kernel k = {0};
     int g = kas_build_group(&k, kas_build_input(&k), 0, 0);
     int m = kas_build_mix(&k, g, 1, 2, "x3");
@@ -46,9 +43,8 @@ static void test_files(void **state)
 }
 
 /* [G0 = 2, C/G0 = 2, 1, 1]: the same matrix for both groups, or one across them. */
-static void test_values(void **state)
+TEST(test_values)
 {
-    (void)state;
     for (int dim = 0; dim < 2; dim++) {
         fixture f;
         fixture_target(&f, 4, 1, 1, 3, 3);
@@ -69,18 +65,9 @@ static int k_mix(kas_kernel *k, int x)
     return kas_build_mix(k, kas_build_mix(k, m, 0, 1, "G0"), 1, 2, "C/G0");
 }
 
-static void test_gradients(void **state)
+TEST(test_gradients)
 {
-    (void)state;
     assert_differentiates("mix", k_mix);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rules),     cmocka_unit_test(test_weight_and_cost),
-        cmocka_unit_test(test_files),     cmocka_unit_test(test_values),
-        cmocka_unit_test(test_gradients),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

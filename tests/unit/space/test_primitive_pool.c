@@ -3,9 +3,8 @@
 
 enum { HW = KAS_AXIS_H | KAS_AXIS_W };
 
-static void test_rules(void **state)
+TEST(test_rules)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_input(&k), g = kas_build_group(&k, x, 0, 0);
     const int p = kas_build_pool(&k, KAS_OP_POOL_MAX, g, HW, 5);
@@ -25,9 +24,8 @@ static void test_rules(void **state)
     assert_true(kas_build_shuffle(&k, map, 0, 0) > 0);
 }
 
-static void test_cost_and_integers(void **state)
+TEST(test_cost_and_integers)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_input(&k);
     const int p = kas_build_pool(&k, KAS_OP_POOL_AVG, x, KAS_AXIS_W, 0);
@@ -43,9 +41,8 @@ static void test_cost_and_integers(void **state)
     assert_non_null(strstr(kas_error(), "node 3 (shuffle): the number of channels in a group"));
 }
 
-static void test_files(void **state)
+TEST(test_files)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_pool(&k, KAS_OP_POOL_AVG, kas_build_input(&k), KAS_AXIS_H, 7);
     x = kas_build_shuffle(&k, kas_build_pool(&k, KAS_OP_POOL_MAX, x, HW, 0), 0, 2);
@@ -65,9 +62,8 @@ static void test_files(void **state)
 }
 
 /* What lies outside counts neither for the mean nor, all values being negative, for the maximum. */
-static void test_pool_values(void **state)
+TEST(test_pool_values)
 {
-    (void)state;
     fixture f;
     fixture_target(&f, 1, 3, 2, 1, 3);
     int x = kas_build_input(&f.kernel);
@@ -88,9 +84,8 @@ static void test_pool_values(void **state)
 }
 
 /* The first of equal neighbours, row by row, takes all of the gradient. */
-static void test_pool_ties(void **state)
+TEST(test_pool_ties)
 {
-    (void)state;
     fixture f;
     fixture_target(&f, 1, 2, 3, 3, 3);
     fixture_create(&f,
@@ -105,9 +100,8 @@ static void test_pool_ties(void **state)
 }
 
 /* Six channels in two groups: 0 1 2 | 3 4 5 become 0 3 1 4 2 5. */
-static void test_shuffle_values(void **state)
+TEST(test_shuffle_values)
 {
-    (void)state;
     fixture f;
     fixture_target(&f, 6, 1, 1, 3, 3);
     fixture_create(&f, kas_build_shuffle(&f.kernel, kas_build_input(&f.kernel), 0, 0));
@@ -120,9 +114,8 @@ static void test_shuffle_values(void **state)
     fixture_free(&f);
 }
 
-static void test_redundant(void **state)
+TEST(test_redundant)
 {
-    (void)state;
     const kas_op avg = KAS_OP_POOL_AVG, max = KAS_OP_POOL_MAX;
     kas_kernel k = {0};
     const int x = kas_build_input(&k), h = kas_build_pool(&k, max, x, KAS_AXIS_H, 3);
@@ -163,21 +156,11 @@ static int k_shuffle(kas_kernel *k, int x)
     return kas_build_shuffle(k, kas_build_fc(k, g, true, "C"), 0, 0);
 }
 
-static void test_gradients(void **state)
+TEST(test_gradients)
 {
-    (void)state;
     assert_differentiates("pool_avg", k_pool_avg);
     assert_differentiates("pool_max", k_pool_max);
     assert_differentiates("shuffle", k_shuffle);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rules),     cmocka_unit_test(test_cost_and_integers),
-        cmocka_unit_test(test_files),     cmocka_unit_test(test_pool_values),
-        cmocka_unit_test(test_pool_ties), cmocka_unit_test(test_shuffle_values),
-        cmocka_unit_test(test_redundant), cmocka_unit_test(test_gradients),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -1,9 +1,8 @@
 /* scale and norm: rules, weights, cost, files, values by hand, gradients, export. */
 #include "primitive_fixture.h"
 
-static void test_rules(void **state)
+TEST(test_rules)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_input(&k), g = kas_build_group(&k, x, 0, 0);
     int s = kas_build_along(&k, KAS_OP_SCALE, g, 0, 2);
@@ -17,9 +16,8 @@ static void test_rules(void **state)
     assert_true(v > 0); /* a variable in the weight: Theorem 1 is about tensors */
 }
 
-static void test_weight_and_cost(void **state)
+TEST(test_weight_and_cost)
 {
-    (void)state;
     kas_kernel k = {0};
     int s = kas_build_along(&k, KAS_OP_SCALE, kas_build_group(&k, kas_build_input(&k), 0, 0), 1, 2);
     assert_weight(&k, s, 4, 1, 1, KAS_WEIGHT_ONES); /* C/G0 = 8/2 */
@@ -28,9 +26,8 @@ static void test_weight_and_cost(void **state)
     assert_false(kas_op_has_weight((kas_op)k.node[n].op));
 }
 
-static void test_files(void **state)
+TEST(test_files)
 {
-    (void)state;
     kas_kernel k = {0};
     int s = kas_build_along(&k, KAS_OP_SCALE, kas_build_input(&k), 0, 1);
     kas_build_along(&k, KAS_OP_NORM, s, 0, 3);
@@ -41,9 +38,8 @@ static void test_files(void **state)
     assert_python(&k, 2, "n2 = normalise(n1, [2, 3, 4])");
 }
 
-static void test_values(void **state)
+TEST(test_values)
 {
-    (void)state;
     fixture f;
     fixture_target(&f, 2, 1, 2, 3, 3);
     int x = kas_build_input(&f.kernel);
@@ -69,19 +65,10 @@ static int k_norm(kas_kernel *k, int x)
     return kas_build_broadcast(k, KAS_OP_MUL, kas_build_along(k, KAS_OP_NORM, x, 1, 3), rows);
 }
 
-static void test_gradients(void **state)
+TEST(test_gradients)
 {
-    (void)state;
     assert_differentiates("scale", k_scale);
     assert_differentiates("norm", k_norm);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rules),     cmocka_unit_test(test_weight_and_cost),
-        cmocka_unit_test(test_files),     cmocka_unit_test(test_values),
-        cmocka_unit_test(test_gradients),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

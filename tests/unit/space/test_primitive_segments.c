@@ -4,9 +4,8 @@
 #include "primitive_fixture.h"
 #include "host/export/python.h"
 
-static void test_shapes(void **state)
+TEST(test_shapes)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_input(&k), g = kas_build_group(&k, x, 0, 0);
     const int third = kas_build_split(&k, "C", 3, 0), first = kas_build_split(&k, "C/G0", 0, 2);
@@ -26,9 +25,8 @@ static void test_shapes(void **state)
 }
 
 /* A dim stays a group dim when all parts say so. */
-static void test_marks(void **state)
+TEST(test_marks)
 {
-    (void)state;
     kas_kernel k = {0};
     const int g = kas_build_group(&k, kas_build_input(&k), 0, 0);
     const int s = kas_build_split(&k, "C/G0", 2, 0);
@@ -42,9 +40,8 @@ static void test_marks(void **state)
     assert_int_equal(k.node[marked].shape.is_group[1], 1);
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     kas_kernel k = {0};
     int x = kas_build_input(&k);
     assert_refused(kas_build_slice(&k, x, 0, 0, 0), "no split S0");
@@ -78,9 +75,8 @@ static void test_refusals(void **state)
 }
 
 /* Equal shares of a free size are one too; a value for it reaches the split. */
-static void test_free_sizes(void **state)
+TEST(test_free_sizes)
 {
-    (void)state;
     kas_kernel k = {0};
     const int map = kas_build_fc(&k, kas_build_input(&k), false, "x0");
     const int s = kas_build_split(&k, "x0", 2, 0);
@@ -100,9 +96,8 @@ static void first_of(kas_kernel *k, const char *whole, int dim, int first)
     kas_build_concat(k, (const int[]){a, kas_build_elementwise(k, KAS_OP_RELU, b)}, dim, s);
 }
 
-static void test_targets(void **state)
+TEST(test_targets)
 {
-    (void)state;
     const kas_target targets[] = {KAS_TARGET_PLAIN("wide", 64, 7, 7, 3),
                                   KAS_TARGET_PLAIN("narrow", 16, 5, 5, 3)};
     const kas_budget budget = {0};
@@ -125,9 +120,8 @@ static void test_targets(void **state)
 }
 
 /* Numbers of splits, and of what depends on them, are no part of a kernel's name. */
-static void test_names(void **state)
+TEST(test_names)
 {
-    (void)state;
     char name[2][KAS_NAME_SIZE];
     for (int turn = 0; turn < 2; turn++) {
         kas_kernel k = {0};
@@ -157,9 +151,8 @@ static void test_names(void **state)
     assert_string_equal(name[0], name[1]);
 }
 
-static void test_texts(void **state)
+TEST(test_texts)
 {
-    (void)state;
     kas_kernel k = {0};
     first_of(&k, "C", 0, 16);
     assert_says(&k, 1, "segment 0 of dim 0 (the first 16 of C, the rest is R0)");
@@ -189,9 +182,8 @@ static void test_texts(void **state)
     "{\"op\": \"slice\", \"in\": [0], \"dim\": 0, \"split\": \"S1\", \"segment\": 0}, "            \
     "{\"op\": \"concat\", \"in\": [1, 1], \"dim\": 0, \"split\": \"S1\"}]"
 
-static void test_bad_files(void **state)
+TEST(test_bad_files)
 {
-    (void)state;
     static const struct {
         const char *text, *words;
     } cases[] = {
@@ -233,9 +225,8 @@ static void test_bad_files(void **state)
     }
 }
 
-static void test_values(void **state)
+TEST(test_values)
 {
-    (void)state;
     fixture f;
     fixture_target(&f, 2, 3, 2, 3, 3);
     const int x = kas_build_input(&f.kernel), s = kas_build_split(&f.kernel, "H", 0, 1);
@@ -257,9 +248,8 @@ static void test_values(void **state)
     fixture_free(&f);
 }
 
-static void test_redundant(void **state)
+TEST(test_redundant)
 {
-    (void)state;
     kas_kernel k = {0};
     const int x = kas_build_input(&k), s = kas_build_split(&k, "C", 2, 0);
     const int a = kas_build_slice(&k, x, 0, s, 0), b = kas_build_slice(&k, x, 0, s, 1);
@@ -300,9 +290,8 @@ static int k_part(kas_kernel *k, int x)
 }
 
 /* The first 1/n of a size, and what is left of it. */
-static void test_part(void **state)
+TEST(test_part)
 {
-    (void)state;
     static const char file[] =
         "{\"format\": \"kas-gpu kernel\", \"version\": 1, \"nodes\": [{\"op\": \"input\"}, "
         "{\"op\": "
@@ -345,22 +334,10 @@ static void test_part(void **state)
     assert_differentiates("a part of the channels", k_part);
 }
 
-static void test_gradients(void **state)
+TEST(test_gradients)
 {
-    (void)state;
     assert_differentiates("shares of the channels", k_shares);
     assert_differentiates("first columns and rest", k_first);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),   cmocka_unit_test(test_marks),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_free_sizes),
-        cmocka_unit_test(test_targets),  cmocka_unit_test(test_names),
-        cmocka_unit_test(test_texts),    cmocka_unit_test(test_bad_files),
-        cmocka_unit_test(test_values),   cmocka_unit_test(test_redundant),
-        cmocka_unit_test(test_part),     cmocka_unit_test(test_gradients),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

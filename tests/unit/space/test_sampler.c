@@ -82,9 +82,8 @@ static void check_sample(const kas_sample *s, const kas_target *t, int n,
     assert_true(params <= o->budget.max_params_ratio * s->replacement.solution.conv_params);
 }
 
-static void test_300_kernels(void **state)
+TEST(test_300_kernels)
 {
-    (void)state;
     const kas_sample_options o = options_for(1);
     kas_target t[32];
     int n = resnet18(t);
@@ -118,9 +117,8 @@ static void test_300_kernels(void **state)
 }
 
 /* An attempt depends on its number only: any order, any neighbour, the same result. */
-static void test_attempts_are_pure(void **state)
+TEST(test_attempts_are_pure)
 {
-    (void)state;
     const kas_sample_options o = options_for(7);
     kas_target t[32];
     int n = resnet18(t);
@@ -172,9 +170,8 @@ static void assert_list(kas_sample_options o, const char *expected)
         assert_string_equal(hex, expected);
 }
 
-static void test_versions_are_fixed(void **state)
+TEST(test_versions_are_fixed)
 {
-    (void)state;
     kas_sample_options per_layer = options_for(1), one_for_all = options_for(1);
     per_layer.space = one_for_all.space = KAS_SPACE_NAS_PTE;
     one_for_all.per_layer = KAS_PER_LAYER_NO;
@@ -233,9 +230,8 @@ static long theorem_1_of_products(kas_kernel *k)
 
 /* The induction step on what the sampler grows: any use of any primitive on any tensor keeps the
  * theorem or is refused for another reason. */
-static void test_theorem_1(void **state)
+TEST(test_theorem_1)
 {
-    (void)state;
     kas_target t[32];
     int n = resnet18(t);
     kas_sample_options o = options_for(11);
@@ -289,9 +285,8 @@ static void test_theorem_1(void **state)
 #define UNARY(op, in) kas_build_elementwise(&k, KAS_OP_##op, in)
 #define FC(in) kas_build_fc(&k, in, false, "C")
 
-static void test_prunes_arithmetic(void **state)
+TEST(test_prunes_arithmetic)
 {
-    (void)state;
     ASSERT_PRUNED(true, UNARY(RELU, UNARY(RELU, x)));
     ASSERT_PRUNED(true, UNARY(RELU, kas_build_unfold(&k, UNARY(SIGMOID, x), HW)));
     ASSERT_PRUNED(true, UNARY(RELU, kas_build_fold(&k, KAS_OP_FOLD_AVG, UNARY(EXP, x), 0)));
@@ -324,9 +319,8 @@ static void test_prunes_arithmetic(void **state)
         false, kas_build_fold(&k, KAS_OP_FOLD_AVG, kas_build_fold(&k, KAS_OP_FOLD_AVG, x, 1), 1));
 }
 
-static void test_prunes_rearrangement(void **state)
+TEST(test_prunes_rearrangement)
 {
-    (void)state;
 #define SHIFT(in, axis, offset) kas_build_shift(&k, in, KAS_AXIS_##axis, offset)
     ASSERT_PRUNED(true, SHIFT(SHIFT(x, H, 1), H, -1));
     ASSERT_PRUNED(true, SHIFT(SHIFT(SHIFT(x, H, 1), W, 1), H, -1));
@@ -341,9 +335,8 @@ static void test_prunes_rearrangement(void **state)
     ASSERT_PRUNED(false, kas_build_group(&k, UNARY(SIN, kas_build_group(&k, x, 0, 0)), 1, 0));
 }
 
-static void test_prunes_broadcasts(void **state)
+TEST(test_prunes_broadcasts)
 {
-    (void)state;
 #define BROADCAST(op, a, b) kas_build_broadcast(&k, KAS_OP_##op, a, b)
     ASSERT_PRUNED(true, BROADCAST(SUB, x, x));
     ASSERT_PRUNED(true,
@@ -372,9 +365,8 @@ static bool is_pruned(const kas_kernel *k)
     return kas_prune_output(k) || kas_prune_groups(k, 0);
 }
 
-static void test_prunes_whole_kernels(void **state)
+TEST(test_prunes_whole_kernels)
 {
-    (void)state;
     kas_kernel k = {.group_value = {4}};
     int x = kas_build_input(&k);
     FC(kas_build_unfold(&k, UNARY(SIN, kas_build_group(&k, x, 0, 0)), HW));
@@ -404,9 +396,8 @@ static void assert_refused(kas_sample_options o, const char *option)
     kas_sampler_free(sampler);
 }
 
-static void test_options_are_checked(void **state)
+TEST(test_options_are_checked)
 {
-    (void)state;
     kas_target t = target(16, 16, 8, 3, 1);
     kas_sampler *sampler;
     kas_sample_options o = options_for(1);
@@ -436,9 +427,8 @@ static void test_options_are_checked(void **state)
 }
 
 /* Nothing fits: the sampler gives up in time. */
-static void test_nothing_fits(void **state)
+TEST(test_nothing_fits)
 {
-    (void)state;
     kas_target t = target(16, 16, 8, 3, 1);
     kas_sampler *sampler;
     kas_sample s;
@@ -451,9 +441,8 @@ static void test_nothing_fits(void **state)
 }
 
 /* What is asked for is what comes. */
-static void test_controls(void **state)
+TEST(test_controls)
 {
-    (void)state;
     kas_target t[32];
     int n = resnet18(t);
     kas_sampler *sampler;
@@ -493,18 +482,4 @@ static void test_controls(void **state)
     kas_sampler_free(sampler);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_300_kernels),
-                                       cmocka_unit_test(test_attempts_are_pure),
-                                       cmocka_unit_test(test_versions_are_fixed),
-                                       cmocka_unit_test(test_theorem_1),
-                                       cmocka_unit_test(test_prunes_arithmetic),
-                                       cmocka_unit_test(test_prunes_rearrangement),
-                                       cmocka_unit_test(test_prunes_broadcasts),
-                                       cmocka_unit_test(test_prunes_whole_kernels),
-                                       cmocka_unit_test(test_options_are_checked),
-                                       cmocka_unit_test(test_nothing_fits),
-                                       cmocka_unit_test(test_controls)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

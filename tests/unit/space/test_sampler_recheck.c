@@ -43,9 +43,8 @@ static void assert_recheck(kas_sample_options o, int count)
 }
 
 /* Products made sizes with H or W in them: the only value with which such a result is [C, H, W]. */
-static void test_sizes_fit_any_image(void **state)
+TEST(test_sizes_fit_any_image)
 {
-    (void)state;
     kas_sample_options o = kas_sample_defaults();
     o.budget = half;
     o.seed = 4;
@@ -55,9 +54,8 @@ static void test_sizes_fit_any_image(void **state)
 
 /* What a bound shows is said without a single try: the pool of a strided layer costs too much, or
  * one parameter does. */
-static void test_no_kernel_can_fit(void **state)
+TEST(test_no_kernel_can_fit)
 {
-    (void)state;
     kas_target t = kas_target_plain(16, 8, 8, 3); /* its pool: 16 * 16 * 16 of 147,456 FLOPs */
     kas_sampler *sampler;
     kas_sample s;
@@ -76,9 +74,4 @@ static void test_no_kernel_can_fit(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes_fit_any_image),
-                                       cmocka_unit_test(test_no_kernel_can_fit)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

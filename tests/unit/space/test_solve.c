@@ -40,9 +40,8 @@ static void assert_substitutions(kas_shape lhs, kas_shape rhs, int var, const ch
 }
 #define SET(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static void test_paper_substitution_sets(void **state)
+TEST(test_paper_substitution_sets)
 {
-    (void)state;
     assert_substitutions(SHAPE("x1", "K_H"), SHAPE("G0", "x2/G0", "K_H", "K_W"), 1,
                          SET("1", "x2", "K_W", "K_W*x2"));
     /* The paper's set and 1: a factor of C*K_H as it is one of x2*K_W. */
@@ -50,9 +49,8 @@ static void test_paper_substitution_sets(void **state)
                          SET("1", "C", "K_H", "G0", "C/G0", "C*K_H", "G0*K_H", "C/G0*K_H"));
 }
 
-static void test_involution(void **state)
+TEST(test_involution)
 {
-    (void)state;
     kas_shape lhs = SHAPE("G0", "x2/G0"), rhs = SHAPE("G0", "C/G0", "K_H", "K_W");
     kas_dim list[KAS_MAX_SUBSTITUTIONS], wanted;
     int count, var, hits = 0;
@@ -72,9 +70,8 @@ static void test_involution(void **state)
     assert_true(kas_dim_equal(&wanted, &repetitions));
 }
 
-static void test_other_substitutions(void **state)
+TEST(test_other_substitutions)
 {
-    (void)state;
     assert_substitutions(SHAPE("C"), SHAPE("x0"), -1, SET(NULL)); /* RHS is the solver's business */
     assert_substitutions(SHAPE("x0", "K_H"), SHAPE("x0", "K_W"), -1, SET(NULL)); /* stripped */
     assert_substitutions(SHAPE("K_H", "x0"), SHAPE("x0", "K_W"), -1, SET(NULL)); /* cancels */
@@ -107,9 +104,8 @@ static kas_target target(uint32_t c_in, uint32_t c_out, uint32_t c, uint32_t h, 
     return t;
 }
 
-static void test_group_numbers(void **state)
+TEST(test_group_numbers)
 {
-    (void)state;
     kas_target t[2] = {target(32, 32, 32, 8, 3, 1), target(48, 48, 48, 8, 3, 1)};
     const uint32_t expected[] = {2, 4, 8, 16};
     uint32_t found[64];
@@ -153,9 +149,8 @@ static double figure3_params(double x1, double xi)
     return 16 * 12 + 2 * 16 * x1 + 64 * 20 + 2 * 64 * xi;
 }
 
-static void test_figure_3(void **state)
+TEST(test_figure_3)
 {
-    (void)state;
     const double conv = 16 * 16 * 9 + 64 * 64 * 25, none = 1e6;
     kas_budget budget = {.max_flops_ratio = none,
                          .max_params_ratio = figure3_params(12, 60) / conv};
@@ -177,9 +172,8 @@ static void test_figure_3(void **state)
     assert_figure3(&budget, 48, 240);
 }
 
-static void test_conditions(void **state)
+TEST(test_conditions)
 {
-    (void)state;
     /* x0 is grouped by 4, and shared out among 4 groups of a grouped map: multiples of 4. */
     kas_kernel k = {.group_value = {4}};
     int f = kas_build_fc(&k, kas_build_input(&k), false, "x0");
@@ -207,9 +201,8 @@ static void test_conditions(void **state)
     kas_solution_free(&s);
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     kas_kernel k = {.group_value = {4}};
     int x = kas_build_input(&k), f = kas_build_fc(&k, x, false, "x0");
     kas_build_broadcast(&k, KAS_OP_MUL, f, x); /* x0 would have to divide C */
@@ -235,9 +228,8 @@ static void test_refusals(void **state)
 }
 
 /* Cost of a layer: instances, the sum of parts and the pool of a stride. */
-static void test_layer_cost(void **state)
+TEST(test_layer_cost)
 {
-    (void)state;
     kas_kernel k = {0};
     kas_build_fc(&k, kas_build_unfold(&k, kas_build_input(&k), HW), false, "C");
     kas_target t = target(24, 16, 8, 5, 3, 2); /* gcd 8: 3 parts in, 2 parts out */
@@ -255,9 +247,8 @@ static void test_layer_cost(void **state)
 }
 
 /* The known kernels at the shapes of ResNet-18: legal, and a convolution costs a convolution. */
-static void test_known_kernels(void **state)
+TEST(test_known_kernels)
 {
-    (void)state;
     static const char *const names[] = {
         "conv",       "depthwise_separable", "group_conv",        "shift_conv",
         "involution", "squeeze_excite",      "spatial_separable", "residual"};
@@ -281,16 +272,4 @@ static void test_known_kernels(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_paper_substitution_sets),
-                                       cmocka_unit_test(test_involution),
-                                       cmocka_unit_test(test_other_substitutions),
-                                       cmocka_unit_test(test_group_numbers),
-                                       cmocka_unit_test(test_figure_3),
-                                       cmocka_unit_test(test_conditions),
-                                       cmocka_unit_test(test_refusals),
-                                       cmocka_unit_test(test_layer_cost),
-                                       cmocka_unit_test(test_known_kernels)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

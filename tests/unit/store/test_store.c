@@ -45,9 +45,8 @@ static kas_work claim(kas_store *store, const char *owner, double seconds, bool 
     return work;
 }
 
-static void study_row(void **state)
+TEST_BOTH(study_row)
 {
-    (void)state;
     kas_store *store = open_store();
     kas_study study = {.options = "{\"net\":\"resnet20\"}",
                        .options_digest = "aa",
@@ -77,9 +76,8 @@ static void study_row(void **state)
     kas_store_close(store);
 }
 
-static void life_of_an_item(void **state)
+TEST_BOTH(life_of_an_item)
 {
-    (void)state;
     kas_store *store = open_store();
     add_candidates(store, 2);
     char self[KAS_OWNER_SIZE];
@@ -134,9 +132,8 @@ static void life_of_an_item(void **state)
 }
 
 /* A run that begins forgets the faults of earlier ones, but not those of what others have now. */
-static void faults_of_earlier_runs(void **state)
+TEST_BOTH(faults_of_earlier_runs)
 {
-    (void)state;
     kas_store *store = open_store();
     add_candidates(store, 4);
     char self[KAS_OWNER_SIZE];
@@ -171,9 +168,8 @@ static void faults_of_earlier_runs(void **state)
 }
 
 /* A supervisor that was away when its lease ended must not harm the one that took over. */
-static void late_reports_are_dropped(void **state)
+TEST_BOTH(late_reports_are_dropped)
 {
-    (void)state;
     kas_store *store = open_store();
     add_candidates(store, 1);
     kas_work slow = claim(store, "elsewhere|x|y|1|1", -1, true); /* over at once */
@@ -213,9 +209,8 @@ static void late_reports_are_dropped(void **state)
     kas_store_close(store);
 }
 
-static void renewed_leases_hold(void **state)
+TEST_BOTH(renewed_leases_hold)
 {
-    (void)state;
     kas_store *store = open_store();
     add_candidates(store, 1);
     kas_work work = claim(store, "elsewhere|x|y|1|1", -1, true);
@@ -228,9 +223,8 @@ static void renewed_leases_hold(void **state)
 }
 
 /* The lease of a process of this machine that was killed is void at once. */
-static void dead_owner(void **state)
+TEST_BOTH(dead_owner)
 {
-    (void)state;
     kas_store *store = open_store();
     add_candidates(store, 1);
     kas_store_close(store);
@@ -256,9 +250,8 @@ static void dead_owner(void **state)
     kas_store_close(store);
 }
 
-static void owners(void **state)
+TEST(owners)
 {
-    (void)state;
     char self[KAS_OWNER_SIZE], other[2 * KAS_OWNER_SIZE];
     kas_owner_self(self);
     snprintf(other, sizeof other, "%s0", self); /* same number, another start time */
@@ -274,9 +267,8 @@ static void owners(void **state)
 }
 
 /* Four processes claim and finish 200 items: each item is done exactly once. */
-static void concurrent_claims(void **state)
+TEST_BOTH(concurrent_claims)
 {
-    (void)state;
     enum { ITEMS = 200, PROCESSES = 4 };
     kas_store *store = open_store();
     for (int k = 0; k < ITEMS; k++) {
@@ -347,9 +339,8 @@ static kas_status add_letter(void *context, const kas_study *present, kas_study_
     return KAS_OK;
 }
 
-static void two_writers(void **state)
+TEST_BOTH(two_writers)
 {
-    (void)state;
     int told[2], status;
     char byte;
     bool created;
@@ -384,9 +375,8 @@ static kas_status refuse(void *context, const kas_study *present, kas_study_chan
     return kas_fail(KAS_USAGE, "no");
 }
 
-static void refused_revision(void **state)
+TEST_BOTH(refused_revision)
 {
-    (void)state;
     bool created;
     kas_store *store = open_store();
     kas_study study = {.options = (char *)"o"};
@@ -404,9 +394,8 @@ static void refused_revision(void **state)
 }
 
 /* Many processes open a study that does not exist yet: all must come in. */
-static void simultaneous_creation(void **state)
+TEST_BOTH(simultaneous_creation)
 {
-    (void)state;
     need_server();
     enum { PROCESSES = 32 };
     const int rounds = on == SQLITE ? 10 : 2, processes = on == SQLITE ? 8 : PROCESSES;
@@ -451,9 +440,8 @@ static void simultaneous_creation(void **state)
     }
 }
 
-static void index_limit_and_requeue(void **state)
+TEST_BOTH(index_limit_and_requeue)
 {
-    (void)state;
     kas_store *store = open_store();
     add_candidates(store, 3);
     kas_work work;
@@ -490,9 +478,8 @@ static int64_t claimed(kas_store *store, kas_work_role role, kas_work_kind kind,
 
 /* What is measured by one supervisor and trained by another comes to the second one when it is
  * measured. */
-static void roles(void **state)
+TEST_BOTH(roles)
 {
-    (void)state;
     static const kas_work_kind kinds[] = {KAS_WORK_CANDIDATE, KAS_WORK_CANDIDATE, KAS_WORK_TURNS,
                                           KAS_WORK_FINAL};
     kas_store *store = open_store();
@@ -534,9 +521,8 @@ static void end_item(kas_store *store, kas_work *w, kas_work_state end, int epoc
 
 /* Of one item with three epochs and 30 seconds, the first checkpoint came after 10; another had
  * none and took 4. One that was begun twice and one that failed say nothing. */
-static void mean_start(void **state)
+TEST_BOTH(mean_start)
 {
-    (void)state;
     kas_store *store = open_store();
     kas_work work[4];
     double seconds = -1;
@@ -558,23 +544,4 @@ static void mean_start(void **state)
     kas_store_close(store);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST_BOTH(study_row),
-        TEST_BOTH(life_of_an_item),
-        TEST_BOTH(faults_of_earlier_runs),
-        TEST_BOTH(late_reports_are_dropped),
-        TEST_BOTH(renewed_leases_hold),
-        TEST_BOTH(dead_owner),
-        cmocka_unit_test(owners),
-        TEST_BOTH(concurrent_claims),
-        TEST_BOTH(two_writers),
-        TEST_BOTH(refused_revision),
-        TEST_BOTH(simultaneous_creation),
-        TEST_BOTH(index_limit_and_requeue),
-        TEST_BOTH(roles),
-        TEST_BOTH(mean_start),
-    };
-    return cmocka_run_group_tests(tests, start_server, stop_server);
-}
+RUN_TESTS(start_server, stop_server)

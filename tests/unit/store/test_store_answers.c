@@ -20,9 +20,8 @@ static void assert_answer(kas_store *store, int generation, const char *text, co
 
 /* The first answer of a generation counts, unless the generation has begun without it. Stores
  * without an answer have no table for them. */
-static void answers(void **state)
+TEST_BOTH(answers)
 {
-    (void)state;
     kas_store *store = open_store();
     bool has, added;
     OK(kas_store_has_answers(store, &has));
@@ -47,10 +46,4 @@ static void answers(void **state)
     kas_store_close(store);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST_BOTH(answers),
-    };
-    return cmocka_run_group_tests(tests, start_server, stop_server);
-}
+RUN_TESTS(start_server, stop_server)

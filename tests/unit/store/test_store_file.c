@@ -54,9 +54,8 @@ static void assert_refused(kas_store_mode mode, const char *word)
         fail_msg("message lacks \"%s\": %s", word, kas_error());
 }
 
-static void files_that_are_not_ours(void **state)
+TEST_WITH(files_that_are_not_ours, set_up, remove_folder)
 {
-    (void)state;
     assert_refused(KAS_STORE_READ, "no such study");
     assert_refused(KAS_STORE_WRITE, "no such study");
     char text[8192];
@@ -73,9 +72,8 @@ static void files_that_are_not_ours(void **state)
         assert_refused((kas_store_mode)mode, "not of kas-gpu");
 }
 
-static void newer_schema(void **state)
+TEST_WITH(newer_schema, set_up, remove_folder)
 {
-    (void)state;
     kas_store_close(open_store());
     sqlite3 *db;
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
@@ -85,9 +83,8 @@ static void newer_schema(void **state)
         assert_refused((kas_store_mode)mode, "schema version 99");
 }
 
-static void damaged_file(void **state)
+TEST_WITH(damaged_file, set_up, remove_folder)
 {
-    (void)state;
     kas_store *store = open_store();
     add_candidates(store, 200);
     kas_store_close(store);
@@ -102,9 +99,8 @@ static void damaged_file(void **state)
     assert_refused(KAS_STORE_CREATE, "damaged");
 }
 
-static void network_file_systems(void **state)
+TEST_WITH(network_file_systems, set_up, remove_folder)
 {
-    (void)state;
     assert_true(kas_store_network_magic(0x6969));
     assert_true(kas_store_network_magic(0xFF534D42));
     assert_true(kas_store_network_magic(0x0BD00BD0));
@@ -114,9 +110,8 @@ static void network_file_systems(void **state)
 }
 
 /* What a network file system gets: no WAL files, and the second supervisor is refused. */
-static void exclusive_lock(void **state)
+TEST_WITH(exclusive_lock, set_up, remove_folder)
 {
-    (void)state;
     kas_store *store;
     OK(kas_store_open_as(path, KAS_STORE_CREATE, true, &store));
     assert_true(kas_store_is_exclusive(store));
@@ -143,13 +138,4 @@ static void exclusive_lock(void **state)
     kas_store_close(store);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, remove_folder)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(files_that_are_not_ours), TEST(newer_schema),   TEST(damaged_file),
-        TEST(network_file_systems),    TEST(exclusive_lock),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

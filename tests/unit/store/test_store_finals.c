@@ -49,9 +49,8 @@ static void assert_final(const kas_work *w, kas_work_kind kind, int64_t index, i
 
 /* Final trainings come back with the seeds that they have, and an answer whose weights another one
  * has overwritten is repeated. */
-static void finals_come_back(void **state)
+TEST_BOTH(finals_come_back)
 {
-    (void)state;
     kas_store *store = open_store();
     kas_study study = {.options = "{}", .options_digest = "d"};
     kas_work *list;
@@ -96,8 +95,4 @@ static void finals_come_back(void **state)
     kas_store_close(store);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {TEST_BOTH(finals_come_back)};
-    return cmocka_run_group_tests(tests, start_server, stop_server);
-}
+RUN_TESTS(start_server, stop_server)

@@ -128,10 +128,9 @@ static int left(void)
 }
 
 /* So many items that SQLite copies the log into the file, and begins it anew. */
-static void every_end_is_left(void **state)
+TEST_WITH(every_end_is_left, set_up, remove_folder)
 {
     enum { ITEMS = 200 };
-    (void)state;
     struct stat info;
     char log[320];
     kas_store *store = open_store();
@@ -150,9 +149,8 @@ static void every_end_is_left(void **state)
 }
 
 /* The claim of a candidate and a renewal are not flushed. So the copies show what is not. */
-static void some_changes_wait(void **state)
+TEST_WITH(some_changes_wait, set_up, remove_folder)
 {
-    (void)state;
     kas_store *store = open_store();
     add(store, 0);
     const int before = flushes;
@@ -167,9 +165,8 @@ static void some_changes_wait(void **state)
 }
 
 /* While one process waits for the disk another one can write. */
-static void the_lock_is_free(void **state)
+TEST_WITH(the_lock_is_free, set_up, remove_folder)
 {
-    (void)state;
     kas_store *store = open_store(), *second = open_store();
     assert_int_equal(sqlite3_busy_timeout(second->db, 0), SQLITE_OK);
     other = second;
@@ -182,9 +179,8 @@ static void the_lock_is_free(void **state)
 }
 
 /* Where files cannot share memory there is no log, and SQLite says nothing of it. */
-static void without_a_log(void **state)
+TEST_WITH(without_a_log, set_up, remove_folder)
 {
-    (void)state;
     char log[320];
     assert_int_equal(sqlite3_vfs_register(sqlite3_vfs_find("unix-dotfile"), 1), SQLITE_OK);
     kas_store *store = open_store();
@@ -206,11 +202,4 @@ static void without_a_log(void **state)
     assert_int_equal(sqlite3_vfs_register(sqlite3_vfs_find("unix"), 1), SQLITE_OK);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, remove_folder)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {TEST(every_end_is_left), TEST(some_changes_wait),
-                                       TEST(the_lock_is_free), TEST(without_a_log)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -146,9 +146,8 @@ static void add_items(kas_store *store, unsigned *state)
         OK(kas_store_add_finals(store, "d", finals, 2, &added));
 }
 
-static void same_as_list(void **state)
+TEST_BOTH(same_as_list)
 {
-    (void)state;
     kas_store *store = open_store();
     reader r = {.store = open_store()};
     const kas_study study = {.options = "{}", .options_digest = "d"};
@@ -174,9 +173,8 @@ static void same_as_list(void **state)
 
 /* ---- no more than what has changed ----------------------------------------------------------- */
 
-static void only_what_changed(void **state)
+TEST_BOTH(only_what_changed)
 {
-    (void)state;
     kas_store *store = open_store();
     reader r = {.store = open_store()};
     kas_work work;
@@ -219,9 +217,8 @@ out:
 #define CHANGE(k, name) "UPDATE work SET name = '" name "' WHERE k = " #k
 
 /* On a server: the transaction that began first and has the lowest number ends last. */
-static void committed_late(void **state)
+TEST_WITH(committed_late, on_server, remove_folder)
 {
-    (void)state;
     kas_store *early = open_store(), *late = open_store();
     reader r = {.store = open_store()};
     add(early, 3);
@@ -254,9 +251,8 @@ static void committed_late(void **state)
 
 /* ---- a file says whether it has changed ------------------------------------------------------ */
 
-static void changed_files(void **state)
+TEST_WITH(changed_files, on_file, remove_folder)
 {
-    (void)state;
     kas_store *store = open_store(), *other = open_store();
     assert_true(kas_store_changed(store)); /* before it the store may have changed */
     store->changed += 3600;                /* however slow this test is */
@@ -273,13 +269,4 @@ static void changed_files(void **state)
     kas_store_close(store);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST_BOTH(same_as_list),
-        TEST_BOTH(only_what_changed),
-        {"committed_late", committed_late, on_server, remove_folder, NULL},
-        {"changed_files", changed_files, on_file, remove_folder, NULL},
-    };
-    return cmocka_run_group_tests(tests, start_server, stop_server);
-}
+RUN_TESTS(start_server, stop_server)

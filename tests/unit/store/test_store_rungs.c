@@ -7,9 +7,8 @@
 #include "support/server.h"
 
 /* What prediction discards has ended when it is added, and nobody can claim it. */
-static void items_that_never_run(void **state)
+TEST_BOTH(items_that_never_run)
 {
-    (void)state;
     kas_store *store = open_store();
     kas_work work = {.kind = KAS_WORK_CANDIDATE,
                      .name = "slow",
@@ -52,9 +51,8 @@ static void train_to_the_rung(kas_store *store, int64_t index, double accuracy)
 }
 
 /* A rung ends once, whoever ends it and how often. */
-static void rungs(void **state)
+TEST_BOTH(rungs)
 {
-    (void)state;
     kas_store *store = open_store();
     kas_work *list, work;
     int count;
@@ -91,11 +89,4 @@ static void rungs(void **state)
     kas_store_close(store);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST_BOTH(items_that_never_run),
-        TEST_BOTH(rungs),
-    };
-    return cmocka_run_group_tests(tests, start_server, stop_server);
-}
+RUN_TESTS(start_server, stop_server)

@@ -153,9 +153,8 @@ static void assert_old_study(kas_store *store)
     kas_work_list_free(list, count);
 }
 
-static void older_schemas(void **state)
+TEST_WITH(older_schemas, set_up, remove_folder)
 {
-    (void)state;
     kas_store *store;
     bool created;
     const kas_study study = {.options = "{}"};
@@ -178,10 +177,4 @@ static void older_schemas(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(older_schemas, set_up, remove_folder),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -54,9 +54,8 @@ static void assert_fails(kas_store_place place, kas_store_mode mode, const char 
 }
 
 /* Every operation goes on after its connection was cut, and a transaction is repeated. */
-static void lost_connections(void **state)
+TEST_WITH(lost_connections, on_server, remove_folder)
 {
-    (void)state;
     kas_store *store = open_store();
     kas_measured measured = kas_measured_unknown();
     kas_work work, *list;
@@ -89,9 +88,8 @@ static void lost_connections(void **state)
 
 /* The answer to a claim was lost, and the claim repeated: the first one goes back to the queue. A
  * report that counted before its answer was lost is known to have counted. */
-static void repeated_statements(void **state)
+TEST_WITH(repeated_statements, on_server, remove_folder)
 {
-    (void)state;
     kas_store *store = open_store();
     kas_measured measured = kas_measured_unknown();
     kas_work first, work;
@@ -116,9 +114,8 @@ static void repeated_statements(void **state)
 
 /* Once a process is to end it does not wait for a server that is gone, however patient it was: a
  * failure of this test is that it does not end. */
-static void hurry(void **state)
+TEST_WITH(hurry, on_server, remove_folder)
 {
-    (void)state;
     kas_store *store = open_store(), *other = open_store();
     bool held;
     assert_int_equal(setenv("KAS_STORE_PATIENCE", "100000", 1), 0);
@@ -132,9 +129,8 @@ static void hurry(void **state)
     kas_store_close(store);
 }
 
-static void wrong_places(void **state)
+TEST_WITH(wrong_places, on_server, remove_folder)
 {
-    (void)state;
     kas_store *store = open_store();
     kas_store_place place = store->pg->place, wrong = place;
     snprintf(wrong.id, sizeof wrong.id, "other");
@@ -181,9 +177,8 @@ static int told(kas_store *store)
 
 /* Who waits hears of items that come and end, but not of claims, also after its connection was
  * lost; who works hears of nothing. */
-static void waiting(void **state)
+TEST_WITH(waiting, on_server, remove_folder)
 {
-    (void)state;
     const kas_measured unknown = kas_measured_unknown();
     kas_store *store = open_store(), *other = open_store();
     kas_work work;
@@ -228,9 +223,8 @@ static void await_lead(kas_store *store)
 
 /* Of several supervisors one proposes, until its connection ends; it is told when another one has
  * nothing to do, and the others are not. */
-static void leading(void **state)
+TEST_WITH(leading, on_server, remove_folder)
 {
-    (void)state;
     kas_store *first = open_store(), *second = open_store(), *third = open_store();
     bool leads, ended;
     OK(kas_store_lead(first, &leads));
@@ -263,9 +257,8 @@ static void leading(void **state)
     kas_store_close(third);
 }
 
-static void members(void **state)
+TEST_WITH(members, on_server, remove_folder)
 {
-    (void)state;
     kas_store *store = open_store();
     kas_member *list;
     int count;
@@ -301,9 +294,8 @@ static kas_status decide(void *context, const kas_study *present, kas_study_chan
 }
 
 /* Read as it is, and left alone. */
-static void older_schema(void **state)
+TEST_WITH(older_schema, on_server, remove_folder)
 {
-    (void)state;
     kas_store *store = open_store();
     kas_work *list;
     kas_member *members;
@@ -375,9 +367,8 @@ static void assert_no_move(kas_store *store, kas_store *other,
 
 /* What a study knows of the exchange between ranks goes with it, from a server into a file and
  * back. */
-static void moves(void **state)
+TEST_WITH(moves, on_server, remove_folder)
 {
-    (void)state;
     kas_store *store = open_store(), *other;
     kas_work work;
     bool found, held;
@@ -405,9 +396,8 @@ static void moves(void **state)
 }
 
 /* A message that is not UTF-8 must not end a search. */
-static void odd_text(void **state)
+TEST_WITH(odd_text, on_server, remove_folder)
 {
-    (void)state;
     kas_store *store = open_store();
     kas_measured measured = kas_measured_unknown();
     kas_work work, *list;
@@ -436,9 +426,8 @@ static void write_lock(const char *owner)
 }
 
 /* The lock of a process that is gone is taken; that of another machine only without a heartbeat. */
-static void locks(void **state)
+TEST_WITH(locks, on_server, remove_folder)
 {
-    (void)state;
     bool here;
     char host[65];
     OK(kas_server_lock(folder, &here));
@@ -481,25 +470,4 @@ static void locks(void **state)
     assert_true(kas_server_holds(folder));
 }
 
-#define ON_SERVER(f)                                                                               \
-    {                                                                                              \
-#f, f, on_server, remove_folder, NULL                                                      \
-    }
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        ON_SERVER(lost_connections),
-        ON_SERVER(repeated_statements),
-        ON_SERVER(wrong_places),
-        ON_SERVER(waiting),
-        ON_SERVER(odd_text),
-        ON_SERVER(locks),
-        ON_SERVER(leading),
-        ON_SERVER(members),
-        ON_SERVER(older_schema),
-        ON_SERVER(hurry),
-        ON_SERVER(moves),
-    };
-    return cmocka_run_group_tests(tests, start_server, stop_server);
-}
+RUN_TESTS(start_server, stop_server)

@@ -154,24 +154,21 @@ static void trains_the_best_of_each_bucket(int scores)
     forget(&s);
 }
 
-static void the_best_of_each_bucket(void **state)
+TEST_WITH(the_best_of_each_bucket, set_up, tear_down)
 {
-    (void)state;
     trains_the_best_of_each_bucket(1);
 }
 
 /* Several scores are compared by their ranks in the bucket. */
-static void the_best_ranks_of_each_bucket(void **state)
+TEST_WITH(the_best_ranks_of_each_bucket, set_up, tear_down)
 {
-    (void)state;
     trains_the_best_of_each_bucket(KAS_BUCKET_SCORES);
 }
 
 /* A run that goes on anywhere, also within a bucket, gives the same list, and scores only what the study does not have.
  * What the study has decided stands. */
-static void goes_on_anywhere(void **state)
+TEST_WITH(goes_on_anywhere, set_up, tear_down)
 {
-    (void)state;
     kas_search_options o = options_of(KAS_STRATEGY_EVOLUTION);
     scoring c = {.scores = KAS_BUCKET_SCORES};
     study s = {.count = 0}, whole = {.count = 0};
@@ -200,9 +197,8 @@ static void goes_on_anywhere(void **state)
     forget(&whole);
 }
 
-static void known_kernels_are_not_compared(void **state)
+TEST_WITH(known_kernels_are_not_compared, set_up, tear_down)
 {
-    (void)state;
     kas_search_options o = options_of(KAS_STRATEGY_RANDOM);
     scoring c = {.scores = 1};
     study s = {.count = 0};
@@ -216,15 +212,4 @@ static void known_kernels_are_not_compared(void **state)
     forget(&s);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(the_best_of_each_bucket),
-        TEST(the_best_ranks_of_each_bucket),
-        TEST(goes_on_anywhere),
-        TEST(known_kernels_are_not_compared),
-    };
-    return cmocka_run_group_tests_name("buckets", tests, NULL, NULL);
-}
+RUN_TESTS()

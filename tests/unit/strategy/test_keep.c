@@ -51,9 +51,8 @@ static kas_search_options keeping(void)
 
 /* With --keep-slower the list is the same whoever walks it, candidates have the names and texts of
  * what is left of them, and those that lost a layer have children. */
-static void layers_are_kept(void **state)
+TEST_WITH(layers_are_kept, set_up, tear_down)
 {
-    (void)state;
     const kas_search_options o = keeping();
     int calls = 0, whole = 0, children = 0;
     const kas_forecast forecast = {.judge = no_forecast, .context = &calls, .keep = keep_some};
@@ -105,9 +104,8 @@ static void write_ancestors(const study *s, kas_buf *out)
 }
 
 /* Ancestors name the same kernels again, and none is taken for one that has come already. */
-static void kernels_that_lose_layers_stay_among_ancestors(void **state)
+TEST_WITH(kernels_that_lose_layers_stay_among_ancestors, set_up, tear_down)
 {
-    (void)state;
     const kas_search_options o = keeping();
     int calls = 0, shortened = 0, from_files = 0;
     const kas_forecast forecast = {.judge = no_forecast, .context = &calls, .keep = keep_some};
@@ -155,9 +153,8 @@ static kas_status same_score(void *context, const kas_replacement *replacement,
 
 /* The list ends while candidates wait for others to be compared with (--prefilter): these are the
  * strategy's alone. */
-static void the_list_ends_while_some_wait(void **state)
+TEST_WITH(the_list_ends_while_some_wait, set_up, tear_down)
 {
-    (void)state;
     kas_search_options o = keeping();
     o.strategy = KAS_STRATEGY_RANDOM;
     o.known = false;
@@ -177,13 +174,4 @@ static void the_list_ends_while_some_wait(void **state)
     kas_strategy_close(&strategy);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(layers_are_kept),
-        TEST(kernels_that_lose_layers_stay_among_ancestors),
-        TEST(the_list_ends_while_some_wait),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

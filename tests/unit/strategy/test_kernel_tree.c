@@ -61,9 +61,8 @@ static kas_kernel read_known(const char *name)
 
 /* Kernels that a sample could be are found to the end; of the others the part that a sample could
  * begin with. */
-static void known_kernels_have_a_way(void **state)
+TEST_WITH(known_kernels_have_a_way, set_up, tear_down)
 {
-    (void)state;
     static const struct {
         const char *name;
         bool whole;
@@ -86,9 +85,8 @@ static void known_kernels_have_a_way(void **state)
 
 /* Nearly every sample has a way of its own, in the order of its nodes; and what is attempted from a
  * beginning has it, whoever attempts it. */
-static void samples_have_a_way(void **state)
+TEST_WITH(samples_have_a_way, set_up, tear_down)
 {
-    (void)state;
     enum { SAMPLES = FEWER_IF_SANITIZED(200), ATTEMPTS = 6 };
     const kas_sample_options o = sample_options();
     kas_sampler *sampler;
@@ -133,9 +131,8 @@ static void samples_have_a_way(void **state)
     assert_true(made >= SAMPLES * ATTEMPTS / 2);
 }
 
-static void attempts_are_pure(void **state)
+TEST_WITH(attempts_are_pure, set_up, tear_down)
 {
-    (void)state;
     const kas_kernel kernel = read_known("group_conv");
     kas_beginnings *one = new_beginnings(), *other = new_beginnings();
     kas_replacement r[2];
@@ -198,9 +195,8 @@ static void assert_has_its_name(const kas_kernel *kernel, const char *expected)
     assert_string_equal(name, expected);
 }
 
-static void thousands_are_legal(void **state)
+TEST_WITH(thousands_are_legal, set_up, tear_down)
 {
-    (void)state;
     enum { CANDIDATES = FEWER_IF_SANITIZED(5000) };
     kas_search_options o = options_of(KAS_STRATEGY_TREE);
     kas_sample_options sample = sample_options();
@@ -257,9 +253,8 @@ static void thousands_are_legal(void **state)
     kas_recheck_free(recheck);
 }
 
-static void repeats_itself(void **state)
+TEST_WITH(repeats_itself, set_up, tear_down)
 {
-    (void)state;
     kas_search_options o = options_of(KAS_STRATEGY_TREE);
     study s = {.count = 0}, again = {.count = 0};
     o.known = true;
@@ -282,9 +277,8 @@ static void repeats_itself(void **state)
 }
 
 /* The candidates of a generation depend on results of earlier ones, and on no other result. */
-static void follows_the_results(void **state)
+TEST_WITH(follows_the_results, set_up, tear_down)
 {
-    (void)state;
     const kas_search_options o = options_of(KAS_STRATEGY_TREE);
     study a = {.count = 0}, b = {.count = 0};
     open_and_walk(&o, NULL, &a, 40);
@@ -327,9 +321,8 @@ static void follows_the_results(void **state)
 
 /* ---- rewards --------------------------------------------------------------------------------- */
 
-static void rewards_follow_the_objective(void **state)
+TEST_WITH(rewards_follow_the_objective, set_up, tear_down)
 {
-    (void)state;
     enum { N = 6 };
     kas_search_options o = options_of(KAS_STRATEGY_TREE);
     kas_work work[N + 1] = {{0}};
@@ -374,9 +367,8 @@ static void rewards_follow_the_objective(void **state)
 }
 
 /* A tree of which some visits gave no candidate learns as one whose candidates had no result. */
-static void dropped_visits_have_no_result(void **state)
+TEST_WITH(dropped_visits_have_no_result, set_up, tear_down)
 {
-    (void)state;
     enum { VISITS = 8, DROPPED = 3, AFTERWARDS = 20 };
     const kas_search_options o = options_of(KAS_STRATEGY_TREE);
     const kas_sample_options sample = sample_options();
@@ -438,9 +430,8 @@ static kas_status predict(void *context, const kas_replacement *replacement, kas
 }
 
 /* What is discarded keeps its number, counts in no generation, and teaches the tree. */
-static void slow_ones_are_learned(void **state)
+TEST_WITH(slow_ones_are_learned, set_up, tear_down)
 {
-    (void)state;
     const kas_search_options o = options_of(KAS_STRATEGY_TREE);
     const kas_forecast forecast = {.judge = predict};
     study s = {.count = 0};
@@ -460,9 +451,8 @@ static void slow_ones_are_learned(void **state)
 }
 
 /* Kernels of a folder come first, and the tree goes on. A space without beginnings is refused. */
-static void where_there_is_no_tree(void **state)
+TEST_WITH(where_there_is_no_tree, set_up, tear_down)
 {
-    (void)state;
     kas_search_options o = options_of(KAS_STRATEGY_TREE);
     kas_strategy strategy;
     o.sample.space = KAS_SPACE_NAS_PTE;
@@ -472,9 +462,8 @@ static void where_there_is_no_tree(void **state)
 
 /* Every kernel of a small space that the sampler gives comes from the tree, and comes once; then
  * the tree is exhausted. */
-static void a_small_space_ends(void **state)
+TEST_WITH(a_small_space_ends, set_up, tear_down)
 {
-    (void)state;
     const kas_search_options o = options_of(KAS_STRATEGY_TREE);
     kas_sample_options sample = sample_options();
     kas_name_set names = {0};
@@ -509,24 +498,9 @@ static void a_small_space_ends(void **state)
     kas_name_set_free(&names);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
 int main(int argc, char **argv)
 {
     if (argc == 2)
         cmocka_set_test_filter(argv[1]);
-    const struct CMUnitTest tests[] = {
-        TEST(known_kernels_have_a_way),
-        TEST(samples_have_a_way),
-        TEST(attempts_are_pure),
-        TEST(thousands_are_legal),
-        TEST(repeats_itself),
-        TEST(follows_the_results),
-        TEST(rewards_follow_the_objective),
-        TEST(dropped_visits_have_no_result),
-        TEST(slow_ones_are_learned),
-        TEST(where_there_is_no_tree),
-        TEST(a_small_space_ends),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -162,9 +162,8 @@ static int proposed_in(const study *s, int generation)
     return proposed;
 }
 
-static void half_of_a_generation(void **state)
+TEST(half_of_a_generation)
 {
-    (void)state;
     const kas_search_options o = in_generations(KAS_STRATEGY_RANDOM);
     kas_buf good = {0}, said = {0};
     study s = {.count = 0}, plain = {.count = 0};
@@ -203,9 +202,8 @@ static void half_of_a_generation(void **state)
             "\"in\": [1], \"axes\": \"hw\"}, {\"op\": \"fc\", \"in\": [2], \"grouped\": true, "    \
             "\"out\": \"C\"}"
 
-static void what_is_refused(void **state)
+TEST(what_is_refused)
 {
-    (void)state;
     kas_search_options o = in_generations(KAS_STRATEGY_RANDOM);
     kas_buf text = {0}, said = {0};
     study s = {.count = 0}, again = {.count = 0};
@@ -243,9 +241,8 @@ static void what_is_refused(void **state)
 
 /* Wherever a study is interrupted, it goes on with the same list; what it has is never asked for
  * again. Then it goes on without the program, which may come back. */
-static void the_list_is_replayed(void **state)
+TEST(the_list_is_replayed)
 {
-    (void)state;
     const kas_search_options o = in_generations(KAS_STRATEGY_EVOLUTION);
     kas_buf text[3] = {{0}};
     study s = {.count = 0}, again = {.count = 0};
@@ -277,9 +274,8 @@ static void the_list_is_replayed(void **state)
 }
 
 /* Known kernels come first; half of what they leave is asked for. */
-static void known_kernels_leave_room(void **state)
+TEST(known_kernels_leave_room)
 {
-    (void)state;
     kas_search_options o = in_generations(KAS_STRATEGY_EVOLUTION);
     kas_buf good = {0};
     study s = {.count = 0};
@@ -306,13 +302,4 @@ static void known_kernels_leave_room(void **state)
     forget(&s);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(half_of_a_generation),
-        cmocka_unit_test(what_is_refused),
-        cmocka_unit_test(the_list_is_replayed),
-        cmocka_unit_test(known_kernels_leave_room),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+RUN_TESTS(set_up, tear_down)

@@ -18,9 +18,8 @@
 /* ---- random ---------------------------------------------------------------------------------- */
 
 /* Bit for bit the sampler's list. */
-static void random_is_the_sampler(void **state)
+TEST_WITH(random_is_the_sampler, set_up, tear_down)
 {
-    (void)state;
     const kas_search_options o = options_of(KAS_STRATEGY_RANDOM);
     kas_sample_options sample = o.sample;
     kas_sampler *sampler;
@@ -47,9 +46,8 @@ static void random_is_the_sampler(void **state)
 }
 
 /* With rungs the same list comes in generations, and each waits for the one before. */
-static void random_in_generations(void **state)
+TEST_WITH(random_in_generations, set_up, tear_down)
 {
-    (void)state;
     kas_search_options o = options_of(KAS_STRATEGY_RANDOM);
     kas_strategy strategy;
     study plain = {.count = 0}, s = {.count = 0};
@@ -93,9 +91,8 @@ static const char *const cheap[] = {"known:group_conv", "known:depthwise_separab
                                     "known:nas_pte_3",  "known:conv bottleneck_out(4)"};
 
 /* Both strategies begin with the same list: the known kernels that fit, then the sampler's. */
-static void known_kernels_come_first(void **state)
+TEST_WITH(known_kernels_come_first, set_up, tear_down)
 {
-    (void)state;
     kas_search_options o = options_of(KAS_STRATEGY_RANDOM);
     study s = {.count = 0}, plain = {.count = 0};
     open_and_walk(&o, NULL, &plain, 5);
@@ -139,9 +136,8 @@ static bool is_change(const char *origin)
 
 /* Children have parents of earlier generations that have a result; nobody comes twice; a walk that
  * begins again anywhere gives the same. */
-static void evolution_repeats_itself(void **state)
+TEST_WITH(evolution_repeats_itself, set_up, tear_down)
 {
-    (void)state;
     kas_search_options o = options_of(KAS_STRATEGY_EVOLUTION);
     study s = {.count = 0};
     o.known = true;
@@ -174,9 +170,8 @@ static void evolution_repeats_itself(void **state)
 }
 
 /* Another result, another child. */
-static void children_follow_the_results(void **state)
+TEST_WITH(children_follow_the_results, set_up, tear_down)
 {
-    (void)state;
     const kas_search_options o = options_of(KAS_STRATEGY_EVOLUTION);
     study a = {.count = 0}, b = {.count = 0};
     open_and_walk(&o, NULL, &a, 12);
@@ -197,9 +192,8 @@ static void children_follow_the_results(void **state)
 }
 
 /* Without a single result there is nobody to descend from. */
-static void all_failed(void **state)
+TEST_WITH(all_failed, set_up, tear_down)
 {
-    (void)state;
     const kas_search_options o = options_of(KAS_STRATEGY_EVOLUTION);
     study s = {.count = 0};
     open_and_walk(&o, NULL, &s, 12);
@@ -213,9 +207,8 @@ static void all_failed(void **state)
 
 /* The newest generations stay whole; of the oldest the best stay. Who ended at a rung comes behind
  * all that went further. */
-static void the_oldest_die(void **state)
+TEST_WITH(the_oldest_die, set_up, tear_down)
 {
-    (void)state;
     kas_search_options o = options_of(KAS_STRATEGY_EVOLUTION);
     study s = {.count = 0};
     kas_population p;
@@ -269,9 +262,8 @@ static void parents_that_ended_at_a_rung(void **state)
 }
 
 /* Those that imitate too badly to be trained come behind all that were trained, by what they miss. */
-static void what_is_missed_ranks_the_untrained(void **state)
+TEST_WITH(what_is_missed_ranks_the_untrained, set_up, tear_down)
 {
-    (void)state;
     static const kas_objective objectives[] = {KAS_OBJECTIVE_ACCURACY, KAS_OBJECTIVE_LATENCY,
                                                KAS_OBJECTIVE_FRONTIER};
     static const int expected[] = {3, 4, 1, 2};
@@ -323,9 +315,8 @@ static void give_right(kas_work *w, int right)
 /* Accuracy falls with the number, and so does the predicted time, so no candidate dominates another.
  * The unmodified network has 600 right. The last two have learned nothing, at nearly no cost: with
  * the frontier as the objective they come last too, and are no parents while there are others. */
-static void parents_by_the_objective(void **state)
+TEST_WITH(parents_by_the_objective, set_up, tear_down)
 {
-    (void)state;
     static const int right[6] = {640, 630, 610, 590, 12, 10};
     static const double predicted[6] = {4, 3.9, 2, 1, 0.02, 0.01};
     kas_search_options o = options_of(KAS_STRATEGY_EVOLUTION);
@@ -385,9 +376,8 @@ static kas_status predict(void *context, const kas_replacement *replacement, kas
 }
 
 /* What is discarded keeps its number, counts in no generation, and is predicted once. */
-static void slow_ones_do_not_count(void **state)
+TEST_WITH(slow_ones_do_not_count, set_up, tear_down)
 {
-    (void)state;
     const kas_search_options o = options_of(KAS_STRATEGY_EVOLUTION);
     oracle seer = {.calls = 0};
     const kas_forecast forecast = {.judge = predict, .context = &seer};
@@ -423,9 +413,8 @@ static kas_status all_slow(void *context, const kas_replacement *replacement, ka
     return KAS_OK;
 }
 
-static void a_hopeless_limit_ends(void **state)
+TEST_WITH(a_hopeless_limit_ends, set_up, tear_down)
 {
-    (void)state;
     const kas_search_options o = options_of(KAS_STRATEGY_RANDOM);
     const kas_forecast forecast = {.judge = all_slow};
     kas_strategy strategy;
@@ -456,9 +445,8 @@ static const char *known_kernel(const char *name)
     return kas_embedded_find(kas_embedded_kernels, name);
 }
 
-static void kernels_of_a_folder(void **state)
+TEST_WITH(kernels_of_a_folder, set_up, tear_down)
 {
-    (void)state;
     const kas_search_options o = options_of(KAS_STRATEGY_RANDOM);
     kas_buf text = {0};
     kas_strategy strategy;
@@ -479,9 +467,8 @@ static void kernels_of_a_folder(void **state)
     forget(&s);
 }
 
-static void bad_folders(void **state)
+TEST_WITH(bad_folders, set_up, tear_down)
 {
-    (void)state;
     const kas_search_options o = options_of(KAS_STRATEGY_RANDOM);
     kas_strategy strategy;
     kas_buf text = {0};
@@ -502,35 +489,12 @@ static void bad_folders(void **state)
     kas_buf_free(&text);
 }
 
-static void no_children_elsewhere(void **state)
+TEST_WITH(no_children_elsewhere, set_up, tear_down)
 {
-    (void)state;
     kas_search_options o = options_of(KAS_STRATEGY_EVOLUTION);
     kas_strategy strategy;
     o.sample.space = KAS_SPACE_NAS_PTE;
     assert_int_equal(kas_strategy_open(&o, target, targets, "", NULL, &strategy), KAS_USAGE);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(random_is_the_sampler),
-        TEST(random_in_generations),
-        TEST(known_kernels_come_first),
-        TEST(evolution_repeats_itself),
-        TEST(children_follow_the_results),
-        TEST(all_failed),
-        TEST(the_oldest_die),
-        TEST(what_is_missed_ranks_the_untrained),
-        TEST(parents_that_ended_at_a_rung),
-        TEST(parents_by_the_objective),
-        TEST(slow_ones_do_not_count),
-        TEST(a_hopeless_limit_ends),
-        TEST(kernels_of_a_folder),
-        TEST(bad_folders),
-        TEST(no_children_elsewhere),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

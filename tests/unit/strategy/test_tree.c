@@ -105,9 +105,8 @@ static double hidden_treasure(const int *way, int depth)
 }
 
 /* By chance 4 of 100 visits would go there. */
-static void finds_the_best_arm(void **state)
+TEST(finds_the_best_arm)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < 5; seed++) {
         garden g = {.width = 5, .depth = 4, .barren = -1};
         const int eager = search(&g, 0.5, seed, 400, 4, hidden_treasure).treasures;
@@ -131,9 +130,8 @@ static double number_of_twos(const int *way, int depth)
 
 /* A tree of 20 to the 6th, of which 600 visits see next to nothing: by chance the mean reward would
  * be 0.05, and without RAVE it is hardly more. */
-static void rave_guides_the_opening(void **state)
+TEST(rave_guides_the_opening)
 {
-    (void)state;
     garden *g = calloc(1, sizeof *g);
     assert_non_null(g);
     for (uint64_t seed = 0; seed < 5; seed++) {
@@ -149,9 +147,8 @@ static void rave_guides_the_opening(void **state)
 
 /* With N visits N^0.8 choices of the root are open. While no visit has a result they are visited evenly,
  * first themselves and then below. */
-static void widens_with_the_visits(void **state)
+TEST(widens_with_the_visits)
 {
-    (void)state;
     garden g = {.width = 200, .depth = 2, .barren = 7};
     kas_tree *tree = plant(&g, SYNO);
     int visited[NODES] = {0};
@@ -176,9 +173,8 @@ static void widens_with_the_visits(void **state)
 }
 
 /* A key that was good elsewhere is opened first, at a node where it was never tried. */
-static void opens_what_was_good_elsewhere(void **state)
+TEST(opens_what_was_good_elsewhere)
 {
-    (void)state;
     garden *g = calloc(1, sizeof *g);
     kas_tree *tree;
     double rewards[41];
@@ -211,9 +207,8 @@ static void opens_what_was_good_elsewhere(void **state)
 
 /* ---- the same again, and the end ------------------------------------------------------------- */
 
-static void repeats_itself(void **state)
+TEST(repeats_itself)
 {
-    (void)state;
     garden g[2] = {{.width = 6, .depth = 4, .barren = 2}, {.width = 6, .depth = 4, .barren = 2}};
     kas_tree *tree[2] = {plant(&g[0], SYNO), plant(&g[1], SYNO)};
     double rewards[VISITS];
@@ -239,9 +234,8 @@ static void repeats_itself(void **state)
 }
 
 /* A generation spreads: no way is chosen twice before its first result is there. */
-static void generations_spread(void **state)
+TEST(generations_spread)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < 5; seed++) {
         garden g = {.width = 6, .depth = 4, .barren = -1};
         kas_tree *tree = plant(&g, SYNO);
@@ -265,9 +259,8 @@ static void generations_spread(void **state)
 
 /* Every end of the tree gives one result and nothing more; then the tree is exhausted. In the
  * second round no result is ever there, and all other leaves are passed over. */
-static void ends_when_exhausted(void **state)
+TEST(ends_when_exhausted)
 {
-    (void)state;
     for (int round = 0; round < 2; round++) {
         garden g = {.width = 3, .depth = 2, .barren = 1};
         kas_tree *tree = plant(&g, SYNO);
@@ -295,13 +288,4 @@ static void ends_when_exhausted(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_the_best_arm),     cmocka_unit_test(rave_guides_the_opening),
-        cmocka_unit_test(widens_with_the_visits), cmocka_unit_test(opens_what_was_good_elsewhere),
-        cmocka_unit_test(repeats_itself),         cmocka_unit_test(ends_when_exhausted),
-        cmocka_unit_test(generations_spread),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -7,9 +7,8 @@
 #include "host/core/clock.h"
 #include "host/study/code_version.h"
 
-static void same_every_time(void **state)
+TEST(same_every_time)
 {
-    (void)state;
     char first[KAS_CODE_VERSION_SIZE], second[KAS_CODE_VERSION_SIZE];
     if (kas_code_version(first) != KAS_OK)
         fail_msg("%s", kas_error());
@@ -28,9 +27,8 @@ static void assert_text(const char *text, const char *expected)
     kas_buf_free(&out);
 }
 
-static void comments_do_not_count(void **state)
+TEST(comments_do_not_count)
 {
-    (void)state;
     assert_text("", "");
     assert_text("/* only a comment */", "");
     assert_text("a = b / c;", "a = b / c;");
@@ -42,11 +40,4 @@ static void comments_do_not_count(void **state)
     assert_text("a/b", "a/b");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_every_time),
-        cmocka_unit_test(comments_do_not_count),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -7,9 +7,8 @@
 #include "host/study/options.h"
 
 /* The command of a study says what is not the default, which depends on the strategy. */
-static void commands_of_studies(void **state)
+TEST(commands_of_studies)
 {
-    (void)state;
     kas_search_options o = kas_search_options_default();
     static const kas_int_list none = {0}, other = {2, {2, 9}};
     static const struct {
@@ -53,9 +52,8 @@ static void expect_said(const kas_search_options *o, const char *ancestors, cons
 }
 
 /* Evolution has ancestors and a check unless it is told otherwise; the others have neither. */
-static void what_is_left_out(void **state)
+TEST(what_is_left_out)
 {
-    (void)state;
     kas_search_options o = kas_search_options_default();
     o.recipe = kas_recipe_default();
     expect_said(&o, "--ancestors=0", "--legality=none");
@@ -70,9 +68,8 @@ static void what_is_left_out(void **state)
 }
 
 /* A study keeps the threads of each worker, and --threads are those of all. */
-static void other_threads(void **state)
+TEST(other_threads)
 {
-    (void)state;
     kas_search_options stored = kas_search_options_default(), given;
     stored.recipe = kas_recipe_default();
     stored.threads = 4;
@@ -85,9 +82,8 @@ static void other_threads(void **state)
 
 /* What a recipe's file says without an effect is no option, which the command line would refuse;
  * and a study with it is the same as one without. */
-static void recipes_without_effect(void **state)
+TEST(recipes_without_effect)
 {
-    (void)state;
     kas_search_options o = kas_search_options_default(), usual;
     kas_buf text = {0};
     o.recipe = kas_recipe_default();
@@ -109,9 +105,8 @@ static void recipes_without_effect(void **state)
 }
 
 /* The command says the objective, on which the default of the latency depends. */
-static void latencies_of_objectives(void **state)
+TEST(latencies_of_objectives)
 {
-    (void)state;
     kas_search_options o = kas_search_options_default();
     o.recipe = kas_recipe_default();
     static const struct {
@@ -135,12 +130,4 @@ static void latencies_of_objectives(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(commands_of_studies),     cmocka_unit_test(what_is_left_out),
-        cmocka_unit_test(latencies_of_objectives), cmocka_unit_test(recipes_without_effect),
-        cmocka_unit_test(other_threads),
-    };
-    return cmocka_run_group_tests_name("commands of studies", tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -165,9 +165,8 @@ static float *random_images(void)
     return images;
 }
 
-static void gradients_are_those_of_the_share(void **state)
+TEST(gradients_are_those_of_the_share)
 {
-    (void)state;
     place *p = place_kernel("kernels/depthwise_separable.json");
     student *s = make_student(p);
     const kas_params *params = kas_model_params(s->model);
@@ -273,9 +272,8 @@ static const char *in_tmp(const char *name)
 
 /* A kernel that is the convolution learns it, except behind the average pool that takes a stride;
  * a depthwise one cannot, whatever its weights are. */
-static void the_share_says_what_a_kernel_can_hold(void **state)
+TEST(the_share_says_what_a_kernel_can_hold)
 {
-    (void)state;
     const char *trained = in_tmp("trained");
     static const char *const kernels[] = {"kernels/conv.json", "kernels/depthwise.json"};
     for (int k = 0; k < 2; k++) {
@@ -306,9 +304,8 @@ static kas_buf whole(const char *path)
 
 /* The same options give the same file, however slowly the network's batch norms follow; everything
  * but the kernels and the running statistics is the trained network's. */
-static void the_trained_network_stays(void **state)
+TEST(the_trained_network_stays)
 {
-    (void)state;
     char trained[64], out[3][64];
     snprintf(trained, sizeof trained, "%s", in_tmp("trained"));
     place *p = place_kernel("kernels/depthwise_separable.json");
@@ -361,9 +358,8 @@ static void the_trained_network_stays(void **state)
     free_place(p);
 }
 
-static void what_does_not_fit_is_refused(void **state)
+TEST(what_does_not_fit_is_refused)
 {
-    (void)state;
     place *p = place_kernel("kernels/depthwise.json");
     kas_imitate_result r;
     const kas_imitate_options good = imitation(p, "/nonexistent/weights");
@@ -395,13 +391,4 @@ static int open_all(void **state)
     return open_device(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_those_of_the_share),
-        cmocka_unit_test(the_share_says_what_a_kernel_can_hold),
-        cmocka_unit_test(the_trained_network_stays),
-        cmocka_unit_test(what_does_not_fit_is_refused),
-    };
-    return cmocka_run_group_tests(tests, open_all, close_device);
-}
+RUN_TESTS(open_all, close_device)

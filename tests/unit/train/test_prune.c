@@ -5,18 +5,16 @@
 
 #include "host/train/prune.h"
 
-static void lambda_rises_from_theta_to_one(void **state)
+TEST(lambda_rises_from_theta_to_one)
 {
-    (void)state;
     const double expected[5] = {0.5, 0.625, 0.75, 0.875, 1};
     for (int e = 0; e < 5; e++)
         assert_true(kas_prune_lambda(KAS_PRUNE_THETA, e, 5) == expected[e]);
     assert_true(kas_prune_lambda(0.5, 0, 1) == 1);
 }
 
-static void prunes_below_the_curve_only(void **state)
+TEST(prunes_below_the_curve_only)
 {
-    (void)state;
     assert_true(kas_prune_now(0.5, 0, 5, 0.199, 0.4));
     assert_false(kas_prune_now(0.5, 0, 5, 0.2, 0.4));
     assert_true(kas_prune_now(0.5, 2, 5, 0.29, 0.4));
@@ -28,11 +26,4 @@ static void prunes_below_the_curve_only(void **state)
     assert_true(kas_prune_now(0.5, 1, 5, NAN, NAN));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lambda_rises_from_theta_to_one),
-        cmocka_unit_test(prunes_below_the_curve_only),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

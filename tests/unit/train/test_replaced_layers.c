@@ -50,9 +50,8 @@ static void free_layers(layers *l)
     free(l);
 }
 
-static void a_step_agrees_with_the_reference(void **state)
+TEST(a_step_agrees_with_the_reference)
 {
-    (void)state;
     layers *l = make_layers("resnet20", 1);
     pair p = make_pair_of(l->net, &l->replacement, 4);
     l->net = NULL;                                                      /* the pair's */
@@ -65,9 +64,8 @@ static void a_step_agrees_with_the_reference(void **state)
 }
 
 /* Equal shapes share a program where they have the same kernel, and only there. */
-static void programs_are_one_for_each_kernel_and_shape(void **state)
+TEST(programs_are_one_for_each_kernel_and_shape)
 {
-    (void)state;
     layers *l = make_layers("resnet20", 1);
     kas_programs built;
     int expected = 0;
@@ -94,9 +92,8 @@ static void programs_are_one_for_each_kernel_and_shape(void **state)
     free_layers(l);
 }
 
-static void totals_are_those_of_the_layers(void **state)
+TEST(totals_are_those_of_the_layers)
 {
-    (void)state;
     layers *l = make_layers("resnet20", 1);
     const kas_solution *solution = &l->replacement.solution;
     double flops = 0, params = 0;
@@ -117,9 +114,8 @@ static void totals_are_those_of_the_layers(void **state)
 }
 
 /* One kernel at all layers is the same question as before, whoever asks it. */
-static void one_kernel_has_the_sizes_that_it_always_had(void **state)
+TEST(one_kernel_has_the_sizes_that_it_always_had)
 {
-    (void)state;
     const kas_budget budget = {.max_flops_ratio = 0.7, .max_params_ratio = 0.9};
     layers *l = make_layers("resnet20", 1);
     const int none[64] = {0};
@@ -141,9 +137,8 @@ static void one_kernel_has_the_sizes_that_it_always_had(void **state)
     free_layers(l);
 }
 
-static void the_budget_is_one_for_all_layers(void **state)
+TEST(the_budget_is_one_for_all_layers)
 {
-    (void)state;
     layers *l = make_layers("resnet20", 1);
     const double ratio = l->replacement.solution.flops / l->replacement.solution.conv_flops;
     kas_budget budget = {.max_flops_ratio = 0.25};
@@ -163,9 +158,8 @@ static void digest_of(const kas_train_options *o, uint8_t digest[32])
         fail_msg("%s", kas_error());
 }
 
-static void a_digest_holds_which_layer_has_which(void **state)
+TEST(a_digest_holds_which_layer_has_which)
 {
-    (void)state;
     layers *l = make_layers("resnet20", 1);
     kas_dataset data = {.digest = "none"};
     kas_programs programs = {.replacement = &l->replacement};
@@ -184,15 +178,4 @@ static void a_digest_holds_which_layer_has_which(void **state)
     free_layers(l);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_kernel_has_the_sizes_that_it_always_had),
-        cmocka_unit_test(totals_are_those_of_the_layers),
-        cmocka_unit_test(the_budget_is_one_for_all_layers),
-        cmocka_unit_test(programs_are_one_for_each_kernel_and_shape),
-        cmocka_unit_test(a_digest_holds_which_layer_has_which),
-        cmocka_unit_test(a_step_agrees_with_the_reference),
-    };
-    return cmocka_run_group_tests(tests, open_device, close_device);
-}
+RUN_TESTS(open_device, close_device)

@@ -135,9 +135,8 @@ static bool same_file(const char *a, const char *b)
     return same;
 }
 
-static void it_learns(void **state)
+TEST(it_learns)
 {
-    (void)state;
     kas_train_options o = base_options();
     kas_train_result r;
     o.recipe.epochs = 12;
@@ -157,9 +156,8 @@ static void it_learns(void **state)
     kas_train_result_free(&r);
 }
 
-static void adamw_learns(void **state)
+TEST(adamw_learns)
 {
-    (void)state;
     kas_train_options o = base_options();
     kas_train_result r;
     o.recipe.epochs = 12;
@@ -177,9 +175,8 @@ static void adamw_learns(void **state)
     kas_train_result_free(&r);
 }
 
-static void the_seed_decides_every_bit(void **state)
+TEST(the_seed_decides_every_bit)
 {
-    (void)state;
     kas_train_options o = base_options();
     kas_train_result r;
     static const char *const names[] = {"a", "b", "c"};
@@ -274,9 +271,8 @@ static void resume_has_the_same_bits(const kas_train_options *options)
 }
 
 /* Whatever a step leaves for the next must come back: moments, averages, running statistics. */
-static void a_resumed_run_has_the_same_bits(void **state)
+TEST(a_resumed_run_has_the_same_bits)
 {
-    (void)state;
     kas_train_options o = base_options();
     resume_has_the_same_bits(&o);
     o.recipe.optimiser = KAS_ADAMW;
@@ -318,9 +314,8 @@ static double evaluate_file(const kas_train_options *o, const char *path)
 
 /* The average is what is evaluated and what is saved, running statistics included, and it is not
  * what was trained. */
-static void the_average_is_evaluated_and_saved(void **state)
+TEST(the_average_is_evaluated_and_saved)
 {
-    (void)state;
     kas_train_options o = base_options();
     kas_train_result plain, averaged;
     o.weights_out = in_folder("plain");
@@ -346,9 +341,8 @@ static void refused(const kas_train_options *o, const char *complaint)
     assert_null(r.epoch);
 }
 
-static void wrong_checkpoints_are_refused(void **state)
+TEST(wrong_checkpoints_are_refused)
 {
-    (void)state;
     kas_train_options o = base_options();
     kas_train_result r;
     o.recipe.epochs = 1;
@@ -385,9 +379,8 @@ static void wrong_checkpoints_are_refused(void **state)
     kas_buf_free(&file);
 }
 
-static void verdicts_end_a_run(void **state)
+TEST(verdicts_end_a_run)
 {
-    (void)state;
     kas_train_options o = base_options();
     kas_train_result r;
     observer prune = {1, 0, KAS_PRUNE, 0}, prune_step = {-1, 8, KAS_PRUNE, 0};
@@ -401,9 +394,8 @@ static void verdicts_end_a_run(void **state)
     assert_false(kas_file_exists(o.weights_out));
 }
 
-static void a_loss_that_is_not_finite_ends_it(void **state)
+TEST(a_loss_that_is_not_finite_ends_it)
 {
-    (void)state;
     kas_train_options o = base_options();
     kas_train_result r;
     o.recipe.lr = 1000;
@@ -417,9 +409,8 @@ static void a_loss_that_is_not_finite_ends_it(void **state)
 }
 
 /* Whatever the optimiser and the numbers: no weights, and the checkpoint ends the next run too. */
-static void a_network_that_is_not_finite_has_diverged(void **state)
+TEST(a_network_that_is_not_finite_has_diverged)
 {
-    (void)state;
     static const struct {
         kas_precision precision;
         kas_optimiser optimiser;
@@ -457,9 +448,8 @@ static void a_network_that_is_not_finite_has_diverged(void **state)
 
 /* A checkpoint of a version that did not look: its first parameter, or its last statistic, is NaN.
  */
-static void a_checkpoint_that_is_not_finite_is_not_healthy(void **state)
+TEST(a_checkpoint_that_is_not_finite_is_not_healthy)
 {
-    (void)state;
     kas_train_options o = base_options();
     kas_train_result r;
     o.recipe.epochs = 1;
@@ -487,9 +477,8 @@ static void a_checkpoint_that_is_not_finite_is_not_healthy(void **state)
 }
 
 /* The first and the last number of the first and the last tensor. */
-static void weights_that_are_not_finite_are_neither_written_nor_taken(void **state)
+TEST(weights_that_are_not_finite_are_neither_written_nor_taken)
 {
-    (void)state;
     kas_model *model;
     const kas_model_options options = {.net = net, .batch = BATCH};
     const char *good = in_folder("good"), *bad = in_folder("bad");
@@ -525,9 +514,8 @@ static void weights_that_are_not_finite_are_neither_written_nor_taken(void **sta
     kas_model_free(model);
 }
 
-static void initial_weights_are_taken(void **state)
+TEST(initial_weights_are_taken)
 {
-    (void)state;
     kas_train_options o = base_options();
     kas_train_result r;
     o.recipe.epochs = 1;
@@ -546,9 +534,8 @@ static void initial_weights_are_taken(void **state)
     refused(&o, "absent");
 }
 
-static void what_does_not_fit_is_explained(void **state)
+TEST(what_does_not_fit_is_explained)
 {
-    (void)state;
     const uint32_t index[3] = {0, 1, TRAIN};
     kas_train_options o = base_options();
     o.recipe.batch = TRAIN + 1;
@@ -572,22 +559,4 @@ static void what_does_not_fit_is_explained(void **state)
     kas_net_free(other);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_learns),
-        cmocka_unit_test(adamw_learns),
-        cmocka_unit_test(the_seed_decides_every_bit),
-        cmocka_unit_test(a_resumed_run_has_the_same_bits),
-        cmocka_unit_test(the_average_is_evaluated_and_saved),
-        cmocka_unit_test(wrong_checkpoints_are_refused),
-        cmocka_unit_test(verdicts_end_a_run),
-        cmocka_unit_test(a_loss_that_is_not_finite_ends_it),
-        cmocka_unit_test(a_network_that_is_not_finite_has_diverged),
-        cmocka_unit_test(a_checkpoint_that_is_not_finite_is_not_healthy),
-        cmocka_unit_test(weights_that_are_not_finite_are_neither_written_nor_taken),
-        cmocka_unit_test(initial_weights_are_taken),
-        cmocka_unit_test(what_does_not_fit_is_explained),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+RUN_TESTS(setup, teardown)

@@ -21,21 +21,18 @@ static void step_agrees(const char *name, int h, int w, int n)
     free_pair(&p);
 }
 
-static void resnet20_step(void **state)
+TEST(resnet20_step)
 {
-    (void)state;
     step_agrees("resnet20", 12, 12, 6);
 }
 
-static void resnet20_odd_sizes(void **state)
+TEST(resnet20_odd_sizes)
 {
-    (void)state;
     step_agrees("resnet20", 13, 9, 5);
 }
 
-static void resnet18_step(void **state)
+TEST(resnet18_step)
 {
-    (void)state;
     step_agrees("resnet18", 8, 8, 4);
 }
 
@@ -66,9 +63,8 @@ static kas_net *knots(void)
     return net;
 }
 
-static void knotted_network(void **state)
+TEST(knotted_network)
 {
-    (void)state;
     pair p = make_pair_of(knots(), NULL, 5);
     check_step(&p, "knots", 1e-3);
     free_pair(&p);
@@ -82,9 +78,8 @@ static kas_net *make_zoo(int h, int w)
     return net;
 }
 
-static void every_kind_of_layer(void **state)
+TEST(every_kind_of_layer)
 {
-    (void)state;
     static const int sizes[][2] = {{12, 12}, {13, 9}};
     for (int i = 0; i < 2; i++) {
         pair p = make_pair_of(make_zoo(sizes[i][0], sizes[i][1]), NULL, 5);
@@ -94,9 +89,8 @@ static void every_kind_of_layer(void **state)
 }
 
 /* In 16 bits libraries read other copies of weights and biases. */
-static void every_kind_of_layer_in_16_bits(void **state)
+TEST(every_kind_of_layer_in_16_bits)
 {
-    (void)state;
     for (int i = 0; i < 2; i++) {
         the_precision = i ? KAS_PRECISION_FP16 : KAS_PRECISION_BF16;
         pair p = make_pair_of(make_zoo(13, 9), NULL, 5);
@@ -129,9 +123,8 @@ static float *step_bits(bool recompute, size_t *count)
     return bits;
 }
 
-static void recomputation_gives_the_same_bits(void **state)
+TEST(recomputation_gives_the_same_bits)
 {
-    (void)state;
     size_t count, again;
     float *kept = step_bits(false, &count), *recomputed = step_bits(true, &again);
     assert_int_equal(count, again);
@@ -170,9 +163,8 @@ static void evaluate(kas_net *net)
 }
 
 /* Nor does dropout drop. */
-static void evaluation_uses_running_statistics(void **state)
+TEST(evaluation_uses_running_statistics)
 {
-    (void)state;
     kas_net *net = NULL;
     assert_int_equal(kas_net_build("resnet18", 9, 8, 3, 10, &net), KAS_OK);
     evaluate(net);
@@ -281,9 +273,8 @@ static void optimiser_agrees(const kas_recipe *recipe, const char *name, double 
     free_pair(&p);
 }
 
-static void optimisers_agree(void **state)
+TEST(optimisers_agree)
 {
-    (void)state;
     kas_recipe r = usual_recipe;
     r.epochs = 1;
     r.lr = 0.1;
@@ -303,9 +294,8 @@ static void optimisers_agree(void **state)
     optimiser_agrees(&r, "adamw, averaged", 1e-5);
 }
 
-static void initial_weights_have_their_variance(void **state)
+TEST(initial_weights_have_their_variance)
 {
-    (void)state;
     pair p = make_pair("resnet18", 8, 8, 2);
     const kas_params *params = kas_model_params(p.model);
     double worst = 0;
@@ -332,9 +322,8 @@ static void initial_weights_have_their_variance(void **state)
     free_pair(&p);
 }
 
-static void files_round_trip_and_are_checked(void **state)
+TEST(files_round_trip_and_are_checked)
 {
-    (void)state;
     pair p = make_pair("resnet20", 8, 8, 2), q = make_pair("resnet20", 8, 8, 2);
     char path[64];
     snprintf(path, sizeof path, "/tmp/kas_test_model_%d.safetensors", (int)getpid());
@@ -372,9 +361,8 @@ static void files_round_trip_and_are_checked(void **state)
     free_pair(&q);
 }
 
-static void memory_is_planned_without_a_device(void **state)
+TEST(memory_is_planned_without_a_device)
 {
-    (void)state;
     pair p = make_pair("resnet20", 8, 8, 2);
     kas_model_options options = {.net = p.net, .batch = 2, .training = true};
     kas_memory_plan training, inference;
@@ -395,9 +383,8 @@ static void memory_is_planned_without_a_device(void **state)
 
 /* DenseNet-161 at ImageNet's size and batch 128 fits a GPU of 80 GB, with more than half of it
  * left; the bound below is what must be kept: the inputs of all convolutions and batch norms. */
-static void densenet_fits_80_gb(void **state)
+TEST(densenet_fits_80_gb)
 {
-    (void)state;
     kas_net *net = NULL;
     kas_memory_plan kept, again;
     assert_int_equal(kas_net_build("densenet161", 224, 224, 3, 1000, &net), KAS_OK);
@@ -417,22 +404,4 @@ static void densenet_fits_80_gb(void **state)
     kas_net_free(net);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resnet20_step),
-        cmocka_unit_test(resnet20_odd_sizes),
-        cmocka_unit_test(resnet18_step),
-        cmocka_unit_test(knotted_network),
-        cmocka_unit_test(every_kind_of_layer),
-        cmocka_unit_test(every_kind_of_layer_in_16_bits),
-        cmocka_unit_test(recomputation_gives_the_same_bits),
-        cmocka_unit_test(evaluation_uses_running_statistics),
-        cmocka_unit_test(optimisers_agree),
-        cmocka_unit_test(initial_weights_have_their_variance),
-        cmocka_unit_test(files_round_trip_and_are_checked),
-        cmocka_unit_test(memory_is_planned_without_a_device),
-        cmocka_unit_test(densenet_fits_80_gb),
-    };
-    return cmocka_run_group_tests(tests, open_device, close_device);
-}
+RUN_TESTS(open_device, close_device)

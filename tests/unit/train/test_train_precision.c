@@ -16,9 +16,8 @@ static kas_net *resnet20(void)
     return net;
 }
 
-static void steps_agree(void **state)
+TEST(steps_agree)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
         the_precision = small[i];
         pair p = make_pair_of(resnet20(), NULL, 8);
@@ -28,9 +27,8 @@ static void steps_agree(void **state)
 }
 
 /* Generated kernels over 16 bits, with and without a stride. */
-static void kernels_agree(void **state)
+TEST(kernels_agree)
 {
-    (void)state;
     const kas_budget budget = {.max_flops_ratio = 1.1, .max_params_ratio = 1.1};
     for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
         kas_kernel kernel;
@@ -107,9 +105,8 @@ static double step(training *t)
 }
 
 /* The loss falls as it does in float32, to within what is stated here. */
-static void training_stays_near_float32(void **state)
+TEST(training_stays_near_float32)
 {
-    (void)state;
     static const struct {
         kas_precision precision;
         double most;
@@ -152,9 +149,8 @@ static void infer(training *t, bool averaged, float *logits)
 
 /* After the first step the averages are the parameters: convolutions read a copy of their own,
  * which is made when it is asked for. */
-static void averages_are_read(void **state)
+TEST(averages_are_read)
 {
-    (void)state;
     float own[16 * 10], averaged[16 * 10];
     for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
         training t = begin(small[i]);
@@ -179,9 +175,8 @@ static void averages_are_read(void **state)
 }
 
 /* Everything that a run goes on from lies in what a checkpoint keeps. */
-static void a_run_resumes_with_the_same_bits(void **state)
+TEST(a_run_resumes_with_the_same_bits)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
         training t = begin(small[i]);
         const size_t bytes = kas_model_kept(t.pair.model);
@@ -222,9 +217,8 @@ static float *parameters(kas_model *m, size_t *count)
 
 /* A scale far too large overflows the gradients: these steps change no parameter and no moment, and
  * the scale is halved until the gradients are finite again; that step counts. */
-static void an_overflow_skips_its_step(void **state)
+TEST(an_overflow_skips_its_step)
 {
-    (void)state;
     training t = begin(KAS_PRECISION_FP16);
     kas_model *m = t.pair.model;
     kas_loss_scale scale = {.scale = 0x1p24f};
@@ -265,9 +259,8 @@ static void an_overflow_skips_its_step(void **state)
 }
 
 /* Activations take half, with a copy of the weights beside. */
-static void memory_is_less(void **state)
+TEST(memory_is_less)
 {
-    (void)state;
     kas_net *net = NULL;
     kas_memory_plan plan[4];
     assert_int_equal(kas_net_build("resnet20", 32, 32, 3, 10, &net), KAS_OK);
@@ -287,9 +280,8 @@ static void memory_is_less(void **state)
     kas_net_free(net);
 }
 
-static void only_float16_scales(void **state)
+TEST(only_float16_scales)
 {
-    (void)state;
     training t = begin(KAS_PRECISION_BF16);
     kas_loss_scale scale;
     assert_int_equal(kas_model_set_scale(t.pair.model, (kas_loss_scale){.scale = 2}),
@@ -299,17 +291,4 @@ static void only_float16_scales(void **state)
     end(&t);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_agree),
-        cmocka_unit_test(kernels_agree),
-        cmocka_unit_test(training_stays_near_float32),
-        cmocka_unit_test(averages_are_read),
-        cmocka_unit_test(a_run_resumes_with_the_same_bits),
-        cmocka_unit_test(an_overflow_skips_its_step),
-        cmocka_unit_test(only_float16_scales),
-        cmocka_unit_test(memory_is_less),
-    };
-    return cmocka_run_group_tests(tests, open_device, close_device);
-}
+RUN_TESTS(open_device, close_device)

@@ -82,32 +82,28 @@ static void step_with(kas_net *net, const char *kernel, int n)
     check_and_free(make_pair_of(net, &r->replacement, n), r, kernel);
 }
 
-static void known_kernels_in_resnet20(void **state)
+TEST(known_kernels_in_resnet20)
 {
-    (void)state;
     static const char *const kernels[] = {"kernels/conv.json", "kernels/depthwise_separable.json",
                                           "kernels/involution.json", "kernels/squeeze_excite.json"};
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
         step_with(resnet("resnet20", 8, 8), kernels[i], 4);
 }
 
-static void shortcut_convolutions_are_replaced_too(void **state)
+TEST(shortcut_convolutions_are_replaced_too)
 {
-    (void)state;
     step_with(resnet("resnet18", 8, 8), "kernels/group_conv.json", 4);
 }
 
-static void awkward_shapes(void **state)
+TEST(awkward_shapes)
 {
-    (void)state;
     step_with(awkward(), "kernels/spatial_separable.json", 5);
     step_with(awkward(), "kernels/shift_conv.json", 5);
 }
 
 /* Where a library's convolution writes the output, the gain is in the weights that it reads. */
-static void gains(void **state)
+TEST(gains)
 {
-    (void)state;
     static const char *const kernels[] = {"kernels/conv.json", "kernels/spatial_separable.json",
                                           "kernels/squeeze_excite.json"};
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
@@ -121,9 +117,8 @@ static void gains(void **state)
 }
 
 /* Programs between concatenations that share buffers: what they read and write has no gaps. */
-static void any_kind_of_layer_around(void **state)
+TEST(any_kind_of_layer_around)
 {
-    (void)state;
     for (int recompute = 0; recompute < 2; recompute++) {
         kas_net *net = zoo_net(13, 9);
         replaced *r = make_replaced(net, "kernels/conv.json", 2);
@@ -133,9 +128,8 @@ static void any_kind_of_layer_around(void **state)
 }
 
 /* Targets of one shape share a program; the parameters are the solver's. */
-static void parameters_are_counted(void **state)
+TEST(parameters_are_counted)
 {
-    (void)state;
     kas_net *net = resnet("resnet20", 8, 8);
     replaced *r = make_replaced(net, "kernels/depthwise_separable.json", 1);
     kas_programs programs;
@@ -167,9 +161,8 @@ static kas_verdict stop_at_three(void *context, uint64_t step, uint64_t steps, d
 }
 
 /* Stopped in the middle and resumed: the same bits, with generated code too. */
-static void a_run_resumes_exactly(void **state)
+TEST(a_run_resumes_exactly)
 {
-    (void)state;
     enum { COUNT = 32, PIXELS = 8 * 8 * 3 };
     static uint8_t pixels[COUNT * PIXELS];
     static uint16_t labels[COUNT];
@@ -237,9 +230,8 @@ static void a_run_resumes_exactly(void **state)
 }
 
 /* What was lowered for one batch, pass or precision serves no other. */
-static void programs_of_another_model_are_refused(void **state)
+TEST(programs_of_another_model_are_refused)
 {
-    (void)state;
     kas_net *net = resnet("resnet20", 8, 8);
     replaced *r = make_replaced(net, "kernels/depthwise.json", 1);
     const kas_model_options own = {.net = net, .batch = 2, .training = true};
@@ -259,17 +251,4 @@ static void programs_of_another_model_are_refused(void **state)
     kas_net_free(net);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parameters_are_counted),
-        cmocka_unit_test(programs_of_another_model_are_refused),
-        cmocka_unit_test(known_kernels_in_resnet20),
-        cmocka_unit_test(shortcut_convolutions_are_replaced_too),
-        cmocka_unit_test(gains),
-        cmocka_unit_test(awkward_shapes),
-        cmocka_unit_test(any_kind_of_layer_around),
-        cmocka_unit_test(a_run_resumes_exactly),
-    };
-    return cmocka_run_group_tests(tests, open_device, close_device);
-}
+RUN_TESTS(open_device, close_device)

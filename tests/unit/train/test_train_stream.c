@@ -121,9 +121,8 @@ static void expect(kas_train_options *o, const kas_train_result *want)
     kas_train_result_free(&got);
 }
 
-static void bits_are_those_of_a_resident_run(void **state)
+TEST(bits_are_those_of_a_resident_run)
 {
-    (void)state;
     uint32_t train_index[70], validation_index[13];
     for (uint32_t i = 0; i < 70; i++)
         train_index[i] = i + i / 4;
@@ -156,9 +155,8 @@ static void bits_are_those_of_a_resident_run(void **state)
 /* Images that confirm are seen once, at the end, and change nothing: the run is that of one without
  * them, and its share of them that of a run which validates on them. A run that begins behind its
  * last epoch says the same. */
-static void images_that_confirm(void **state)
+TEST(images_that_confirm)
 {
-    (void)state;
     uint32_t index[22];
     for (uint32_t i = 0; i < 22; i++)
         index[i] = 89 - 3 * i;
@@ -206,9 +204,8 @@ static kas_verdict stop_at(void *context, uint64_t step, uint64_t steps, double 
 }
 
 /* The first part resident, the second streamed, and the other way round. */
-static void a_stop_in_an_epoch_is_not_seen(void **state)
+TEST(a_stop_in_an_epoch_is_not_seen)
 {
-    (void)state;
     const uint64_t stops[] = {1, STEPS / 2, STEPS, STEPS + 3};
     kas_train_options o = options_of(whole);
     kas_train_result want, part;
@@ -232,9 +229,8 @@ static void a_stop_in_an_epoch_is_not_seen(void **state)
     kas_train_result_free(&want);
 }
 
-static void a_small_device_streams(void **state)
+TEST(a_small_device_streams)
 {
-    (void)state;
     kas_train_options o = options_of(whole);
     kas_memory_plan resident, in_ring;
     OK(kas_train_plan_memory(&o, &resident));
@@ -249,9 +245,8 @@ static void a_small_device_streams(void **state)
 }
 
 /* Beside a network that fills the device there is room for the ring at most. */
-static void images_beside_a_large_network_are_streamed(void **state)
+TEST(images_beside_a_large_network_are_streamed)
 {
-    (void)state;
     const size_t memory = kas_device_get_info(device)->memory;
     const kas_train_options o = options_of(whole);
     for (int tenths = 8; tenths <= 10; tenths++) {
@@ -262,14 +257,4 @@ static void images_beside_a_large_network_are_streamed(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bits_are_those_of_a_resident_run),
-        cmocka_unit_test(images_that_confirm),
-        cmocka_unit_test(a_stop_in_an_epoch_is_not_seen),
-        cmocka_unit_test(a_small_device_streams),
-        cmocka_unit_test(images_beside_a_large_network_are_streamed),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+RUN_TESTS(set_up, tear_down)
