@@ -14,6 +14,7 @@
 #include "support/build.h"
 #include "host/space/split.h"
 #include "support/sanitized.h"
+#include "support/sizes.h"
 
 static kas_device *device;
 static kas_compiler *compiler[3]; /* lanes ascending, descending, shuffled; one on a GPU */
@@ -75,17 +76,8 @@ typedef struct setting {
 
 static kas_target make_target(setting s)
 {
-    return (kas_target){.name = "test",
-                        .c_in = s.c * s.parts_in,
-                        .c_out = s.c * s.parts_out,
-                        .c = s.c,
-                        .parts_in = s.parts_in,
-                        .parts_out = s.parts_out,
-                        .h = s.h,
-                        .w = s.w,
-                        .kernel_h = s.k,
-                        .kernel_w = s.k,
-                        .stride = 1};
+    return (kas_target)TARGET_OF("test", s.c * s.parts_in, s.c * s.parts_out, s.c, s.h, s.w, s.k,
+                                 1);
 }
 
 /* G0 = 2, G1 = 4; every variable 8. */

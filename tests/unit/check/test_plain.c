@@ -10,31 +10,12 @@
 #include "support/build.h"
 #include "host/space/file/kernel_json.h"
 #include "host/space/sample/sampler.h"
+#include "support/sizes.h"
 
 enum { TARGETS = 3 };
 static const kas_target targets[TARGETS] = {KAS_TARGET_PLAIN("a", 64, 56, 56, 3),
-                                            {.name = "b",
-                                             .c_in = 64,
-                                             .c_out = 128,
-                                             .c = 64,
-                                             .parts_in = 1,
-                                             .parts_out = 2,
-                                             .h = 28,
-                                             .w = 28,
-                                             .kernel_h = 3,
-                                             .kernel_w = 3,
-                                             .stride = 2},
-                                            {.name = "c",
-                                             .c_in = 96,
-                                             .c_out = 64,
-                                             .c = 32,
-                                             .parts_in = 3,
-                                             .parts_out = 2,
-                                             .h = 7,
-                                             .w = 5,
-                                             .kernel_h = 5,
-                                             .kernel_w = 5,
-                                             .stride = 1}};
+                                            TARGET_OF("b", 64, 128, 64, 28, 28, 3, 2),
+                                            TARGET_OF("c", 96, 64, 32, 7, 5, 5, 1)};
 static const kas_budget half = {.max_flops_ratio = 0.5, .max_params_ratio = 1};
 
 static kas_kernel involution(void)

@@ -11,6 +11,7 @@
 
 #include "cuda/conv_cuda.h"
 #include "cuda/dnn_plan.h"
+#include "support/sizes.h"
 
 enum { NEEDED = 90800, MAX_CHOICES = 64 };
 
@@ -128,81 +129,13 @@ static size_t largest_workspace(kas_cuda *cuda, const kas_conv_desc *desc, kas_c
 
 /* Number and pitches come later, but for the last one, which reads a slice and writes a part. */
 static const kas_conv_desc shapes[] = {
-    {.n = 64,
-     .h = 32,
-     .w = 32,
-     .c_in = 64,
-     .c_out = 64,
-     .groups = 1,
-     .kernel_h = 3,
-     .kernel_w = 3,
-     .stride = 1,
-     .pad_h = 1,
-     .pad_w = 1},
-    {.n = 64,
-     .h = 32,
-     .w = 32,
-     .c_in = 64,
-     .c_out = 128,
-     .groups = 1,
-     .kernel_h = 3,
-     .kernel_w = 3,
-     .stride = 2,
-     .pad_h = 1,
-     .pad_w = 1},
-    {.n = 64,
-     .h = 32,
-     .w = 32,
-     .c_in = 64,
-     .c_out = 128,
-     .groups = 1,
-     .kernel_h = 1,
-     .kernel_w = 1,
-     .stride = 2},
-    {.n = 64,
-     .h = 32,
-     .w = 32,
-     .c_in = 3,
-     .c_out = 64,
-     .groups = 1,
-     .kernel_h = 3,
-     .kernel_w = 3,
-     .stride = 1,
-     .pad_h = 1,
-     .pad_w = 1}, /* pixels of 4 or 8 */
-    {.n = 64,
-     .h = 32,
-     .w = 32,
-     .c_in = 60,
-     .c_out = 60,
-     .groups = 1,
-     .kernel_h = 3,
-     .kernel_w = 3,
-     .stride = 1,
-     .pad_h = 1,
-     .pad_w = 1},
-    {.n = 64,
-     .h = 32,
-     .w = 32,
-     .c_in = 64,
-     .c_out = 64,
-     .groups = 4,
-     .kernel_h = 3,
-     .kernel_w = 3,
-     .stride = 1,
-     .pad_h = 1,
-     .pad_w = 1},
-    {.n = 64,
-     .h = 32,
-     .w = 32,
-     .c_in = 64,
-     .c_out = 64,
-     .groups = 64,
-     .kernel_h = 3,
-     .kernel_w = 3,
-     .stride = 1,
-     .pad_h = 1,
-     .pad_w = 1},
+    CONV_OF(64, 32, 64, 64, 1, 3, 1),
+    CONV_OF(64, 32, 64, 128, 1, 3, 2),
+    CONV_OF(64, 32, 64, 128, 1, 1, 2),
+    CONV_OF(64, 32, 3, 64, 1, 3, 1), /* pixels of 4 or 8 */
+    CONV_OF(64, 32, 60, 60, 1, 3, 1),
+    CONV_OF(64, 32, 64, 64, 4, 3, 1),
+    CONV_OF(64, 32, 64, 64, 64, 3, 1),
     {.n = 64,
      .h = 32,
      .w = 32,
@@ -215,19 +148,7 @@ static const kas_conv_desc shapes[] = {
      .pad_h = 2,
      .pad_w = 2,
      .dilation = 2},
-    {.n = 64,
-     .h = 32,
-     .w = 32,
-     .c_in = 64,
-     .c_out = 32,
-     .groups = 1,
-     .kernel_h = 3,
-     .kernel_w = 3,
-     .stride = 1,
-     .pad_h = 1,
-     .pad_w = 1,
-     .x_pitch = 128,
-     .y_pitch = 128},
+    CONV_OF(64, 32, 64, 32, 1, 3, 1, .x_pitch = 128, .y_pitch = 128),
 };
 
 static const char *const modes[] = {"fp32", "tf32", "bf16", "fp16"};
@@ -304,20 +225,8 @@ TEST(the_stem_is_not_copied)
         skip();
     for (int batch = 128; batch <= 512; batch *= 4)
         for (int i = 0; i < 2; i++) {
-            kas_conv_desc desc = {.n = batch,
-                                  .h = 224,
-                                  .w = 224,
-                                  .c_in = 3,
-                                  .c_out = 64,
-                                  .groups = 1,
-                                  .kernel_h = 7,
-                                  .kernel_w = 7,
-                                  .stride = 2,
-                                  .pad_h = 3,
-                                  .pad_w = 3,
-                                  .x_pitch = 8,
-                                  .y_pitch = 64,
-                                  .dtype = KAS_BF16};
+            kas_conv_desc desc =
+                CONV_OF(batch, 224, 3, 64, 1, 7, 2, .x_pitch = 8, .y_pitch = 64, .dtype = KAS_BF16);
             const size_t copied = largest_workspace(cuda, &desc, passes[i]);
             desc.finite_padding = true;
             const size_t padded = largest_workspace(cuda, &desc, passes[i]);

@@ -11,6 +11,7 @@
 
 #include "host/device/device.h"
 #include "support/sanitized.h"
+#include "support/sizes.h"
 
 enum { BLOCKS = 4096, BEHIND = 4096, MARK = 0xa5 };
 
@@ -122,21 +123,11 @@ TEST(within_memory)
             for (int stride = 1; stride <= 2; stride++) {
                 const int in = channels[i % CHANNELS], out = channels[i / CHANNELS % CHANNELS],
                           size = sizes[i / CHANNELS / CHANNELS];
-                check_passes(device,
-                             &(kas_conv_desc){.n = 2,
-                                              .h = size,
-                                              .w = size,
-                                              .c_in = in,
-                                              .c_out = out,
-                                              .groups = in % 4 || out % 4 ? 1 : 1 + i % 4 / 3,
-                                              .kernel_h = kernel,
-                                              .kernel_w = kernel,
-                                              .stride = stride,
-                                              .pad_h = kernel / 2,
-                                              .pad_w = kernel / 2,
-                                              .x_pitch = kas_pitch_of(KAS_F32, in),
-                                              .y_pitch = kas_pitch_of(KAS_F32, out),
-                                              .dtype = KAS_F32});
+                const kas_conv_desc d =
+                    CONV_OF(2, size, in, out, in % 4 || out % 4 ? 1 : 1 + i % 4 / 3, kernel, stride,
+                            .x_pitch = kas_pitch_of(KAS_F32, in),
+                            .y_pitch = kas_pitch_of(KAS_F32, out), .dtype = KAS_F32);
+                check_passes(device, &d);
             }
     assert_true(checked > before + 3 * CHANNELS * CHANNELS * SIZES || SANITIZED);
     kas_device_close(device);

@@ -8,6 +8,7 @@
 
 #include "ops/dtype.h"
 #include "ops/op_case.h"
+#include "support/sizes.h"
 
 typedef struct number_args {
     const uint32_t *in;
@@ -176,18 +177,8 @@ TEST(sizes_and_pitches)
         }
     assert_string_equal(kas_dtype_names[KAS_BF16], "bf16");
     kas_conv *conv;
-    kas_conv_desc d = {.n = 1,
-                       .h = 4,
-                       .w = 4,
-                       .c_in = 8,
-                       .c_out = 8,
-                       .groups = 1,
-                       .kernel_h = 1,
-                       .kernel_w = 1,
-                       .stride = 1,
-                       .x_pitch = 8,
-                       .y_pitch = 8,
-                       .dtype = (kas_dtype)3};
+    kas_conv_desc d =
+        CONV_OF(1, 4, 8, 8, 1, 1, 1, .x_pitch = 8, .y_pitch = 8, .dtype = (kas_dtype)3);
     assert_int_equal(kas_conv_create(the_device, &d, &conv), KAS_BAD_INPUT);
     d.dtype = KAS_BF16, d.tf32 = true;
     assert_int_equal(kas_conv_create(the_device, &d, &conv), KAS_BAD_INPUT);

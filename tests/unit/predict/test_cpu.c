@@ -6,6 +6,7 @@
 #include "host/device/cpu/cpu_conv.h"
 #include "host/predict/cpu.h"
 #include "host/predict/predict.h"
+#include "support/sizes.h"
 
 static double part_of(const kas_machine *m, const kas_conv_desc *d, kas_bound part)
 {
@@ -59,19 +60,7 @@ static void check_lines(const char *machine, const kas_conv_desc *d, bool pays)
 /* Few channels of a group, and with AVX-512 maps of more than 32 channels to very few. */
 TEST(cpu_lines)
 {
-    kas_conv_desc d = {.n = 8,
-                       .h = 32,
-                       .w = 32,
-                       .c_in = 16,
-                       .c_out = 16,
-                       .groups = 8,
-                       .kernel_h = 3,
-                       .kernel_w = 3,
-                       .stride = 1,
-                       .pad_h = 1,
-                       .pad_w = 1,
-                       .x_pitch = 16,
-                       .y_pitch = 16};
+    kas_conv_desc d = CONV_OF(8, 32, 16, 16, 8, 3, 1, .x_pitch = 16, .y_pitch = 16);
     check_lines("cpu", &d, true);
     check_lines("cpu-avx2", &d, true);
     d.groups = d.kernel_h = d.kernel_w = 1;
@@ -88,17 +77,7 @@ TEST(cpu_passes)
 {
     kas_machine m;
     kas_operation op = {.grid = {64, 1, 1}, .block = {256, 1, 1}, .times = 8};
-    kas_sweep conv = {.library = true,
-                      .bytes = 1e5,
-                      .conv = {.n = 8,
-                               .h = 8,
-                               .w = 8,
-                               .c_in = 64,
-                               .c_out = 64,
-                               .groups = 1,
-                               .kernel_h = 1,
-                               .kernel_w = 1,
-                               .stride = 1}};
+    kas_sweep conv = {.library = true, .bytes = 1e5, .conv = CONV_OF(8, 8, 64, 64, 1, 1, 1)};
     OK(kas_machine_find("cpu", "auto", 0, &m));
     const double held = kas_predict_pass(&m, &conv).part[KAS_BOUND_MEMORY];
     conv.activated = true;

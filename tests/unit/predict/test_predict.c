@@ -9,6 +9,7 @@
 #include "host/predict/calibrate.h"
 #include "host/predict/predict.h"
 #include "host/space/file/assignment.h"
+#include "support/sizes.h"
 
 enum { BATCH = 32, KERNELS = 3 };
 static const char *const kernels[KERNELS] = {"kernels/depthwise_separable.json",
@@ -112,15 +113,7 @@ static kas_bound bound_of(const char *machine, const kas_sweep *pass)
 
 TEST(bounds)
 {
-    const kas_conv_desc map = {.n = 256,
-                               .h = 56,
-                               .w = 56,
-                               .c_in = 512,
-                               .c_out = 512,
-                               .groups = 1,
-                               .kernel_h = 1,
-                               .kernel_w = 1,
-                               .stride = 1};
+    const kas_conv_desc map = CONV_OF(256, 56, 512, 512, 1, 1, 1);
     kas_operation waits = {.grid = {1, 1, 1}, .block = {32, 1, 1}, .effort.rounds = 1000};
     const kas_sweep large = {.bytes = 1e9}, small = {.bytes = 1e3},
                     product = {.bytes = 1e8, .library = true, .conv = map},
@@ -204,18 +197,7 @@ TEST(few_blocks_fetch_slowly)
 TEST(convolutions)
 {
     kas_machine m;
-    kas_sweep pass = {.library = true,
-                      .conv = {.n = 128,
-                               .h = 32,
-                               .w = 32,
-                               .c_in = 256,
-                               .c_out = 256,
-                               .groups = 1,
-                               .kernel_h = 3,
-                               .kernel_w = 3,
-                               .stride = 1,
-                               .pad_h = 1,
-                               .pad_w = 1}};
+    kas_sweep pass = {.library = true, .conv = CONV_OF(128, 32, 256, 256, 1, 3, 1)};
     OK(kas_machine_find("h100", "auto", 0, &m));
     const double fp32 = kas_predict_pass(&m, &pass).part[KAS_BOUND_ARITHMETIC];
     pass.conv.tf32 = true;
@@ -235,16 +217,7 @@ TEST(convolutions)
 TEST(products)
 {
     kas_machine m;
-    kas_sweep pass = {.library = true,
-                      .conv = {.n = 64,
-                               .h = 28,
-                               .w = 28,
-                               .c_in = 128,
-                               .c_out = 128,
-                               .groups = 1,
-                               .kernel_h = 1,
-                               .kernel_w = 1,
-                               .stride = 1}};
+    kas_sweep pass = {.library = true, .conv = CONV_OF(64, 28, 128, 128, 1, 1, 1)};
     OK(kas_machine_find("h100", "auto", 0, &m));
     const double one = kas_predict_pass(&m, &pass).part[KAS_BOUND_ARITHMETIC];
     pass.conv.groups = 16;
@@ -252,15 +225,7 @@ TEST(products)
     pass.conv.c_out *= 16;
     const double many = kas_predict_pass(&m, &pass).part[KAS_BOUND_ARITHMETIC];
     assert_true(fabs(many / one - 16) < 1e-9);
-    pass.conv = (kas_conv_desc){.n = 64,
-                                .h = 1,
-                                .w = 1,
-                                .c_in = 1 << 18,
-                                .c_out = 8,
-                                .groups = 1,
-                                .kernel_h = 1,
-                                .kernel_w = 1,
-                                .stride = 1};
+    pass.conv = (kas_conv_desc)CONV_OF(64, 1, 1 << 18, 8, 1, 1, 1);
     pass.conv_pass = KAS_CONV_FORWARD;
     const double forward = kas_predict_pass(&m, &pass).part[KAS_BOUND_ARITHMETIC];
     pass.conv_pass = KAS_CONV_BACKWARD_WEIGHTS;
@@ -274,19 +239,7 @@ TEST(products)
 /* A floor that nothing reaches says nothing: with many channels a library is within twice of it. */
 TEST(libraries_come_near_their_floors)
 {
-    kas_sweep pass = {.library = true,
-                      .bytes = 2e8,
-                      .conv = {.n = 128,
-                               .h = 56,
-                               .w = 56,
-                               .c_in = 256,
-                               .c_out = 256,
-                               .groups = 1,
-                               .kernel_h = 3,
-                               .kernel_w = 3,
-                               .stride = 1,
-                               .pad_h = 1,
-                               .pad_w = 1}};
+    kas_sweep pass = {.library = true, .bytes = 2e8, .conv = CONV_OF(128, 56, 256, 256, 1, 3, 1)};
     for (int i = 0; kas_machine_builtin(i); i++)
         for (int number = 0; number < KAS_DTYPES && kas_machine_builtin(i)->gpu; number++) {
             pass.conv.dtype = (kas_dtype)number;

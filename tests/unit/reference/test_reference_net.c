@@ -13,63 +13,30 @@
 
 enum { BATCH = 3 };
 
-#define READS(...) .in = (int[]){__VA_ARGS__}, .inputs = sizeof((int[]){__VA_ARGS__}) / sizeof(int)
-
 /* Two branches that meet, so that a tensor read twice gets both gradients. */
-static kas_layer description[] = {
-    {.op = KAS_LAYER_INPUT, .name = "input", .h = 6, .w = 5, .c = 2},
-    {.op = KAS_LAYER_CONV,
-     .name = "conv1",
-     READS(0),
-     .h = 6,
-     .w = 5,
-     .c = 4,
-     .kernel_h = 3,
-     .kernel_w = 3,
-     .stride = 1,
-     .pad_h = 1,
-     .pad_w = 1,
-     .groups = 1,
-     .stem = true},
-    {.op = KAS_LAYER_BATCH_NORM,
-     .eps = 1e-5,
-     .momentum = 0.1,
-     .name = "bn1",
-     READS(1),
-     .h = 6,
-     .w = 5,
-     .c = 4},
-    {.op = KAS_LAYER_RELU, .name = "relu1", READS(2), .h = 6, .w = 5, .c = 4},
-    {.op = KAS_LAYER_CONV,
-     .name = "conv2",
-     READS(3),
-     .h = 3,
-     .w = 3,
-     .c = 6,
-     .kernel_h = 3,
-     .kernel_w = 3,
-     .stride = 2,
-     .pad_h = 1,
-     .pad_w = 1,
-     .groups = 2,
-     .stem = false},
-    {.op = KAS_LAYER_SHORTCUT_A, .name = "s", READS(3), .h = 3, .w = 3, .c = 6, .stride = 2},
-    {.op = KAS_LAYER_ADD, .name = "add", READS(4, 5), .h = 3, .w = 3, .c = 6},
-    {.op = KAS_LAYER_RELU, .name = "relu2", READS(6), .h = 3, .w = 3, .c = 6},
-    {.op = KAS_LAYER_AVG_POOL,
-     .name = "p",
-     READS(7),
-     .h = 2,
-     .w = 2,
-     .c = 6,
-     .stride = 2,
-     .kernel_h = 2,
-     .kernel_w = 2,
-     .ceil_mode = true},
-    {.op = KAS_LAYER_GLOBAL_AVG_POOL, .name = "gap", READS(8), .h = 1, .w = 1, .c = 6},
-    {.op = KAS_LAYER_LINEAR, .bias = true, .name = "fc", READS(9), .h = 1, .w = 1, .c = 5},
-};
-static const kas_net network = {.name = "test", .layers = 11, .layer = description, .classes = 5};
+static const char text[] =
+    "{\"format\": \"kas-gpu network\", \"version\": 1, \"name\": \"test\", \"layers\": ["
+    "{\"conv\": \"conv1\", \"channels\": 4, \"kernel\": 3}, {\"batch_norm\": \"bn1\"},"
+    "{\"relu\": \"relu1\"},"
+    "{\"conv\": \"conv2\", \"channels\": 6, \"kernel\": 3, \"stride\": 2, \"groups\": 2},"
+    "{\"shortcut_a\": \"s\", \"channels\": 6, \"stride\": 2, \"from\": \"relu1\"},"
+    "{\"add\": \"add\", \"from\": [\"conv2\", \"s\"]}, {\"relu\": \"relu2\"},"
+    "{\"avg_pool\": \"p\", \"kernel\": 2, \"ceil_mode\": true}, {\"global_avg_pool\": \"gap\"},"
+    "{\"linear\": \"fc\", \"channels\": \"classes\"}]}";
+static kas_net *network;
+
+static int make_network(void **state)
+{
+    (void)state;
+    return kas_net_build(text, 6, 5, 2, 5, &network) != KAS_OK;
+}
+
+static int free_network(void **state)
+{
+    (void)state;
+    kas_net_free(network);
+    return 0;
+}
 
 typedef struct run {
     kas_ref_net *net;
@@ -87,7 +54,7 @@ static double loss_of(void *context)
 
 static void make_run(run *r)
 {
-    assert_int_equal(kas_ref_net_create(&network, &r->net), KAS_OK);
+    assert_int_equal(kas_ref_net_create(network, &r->net), KAS_OK);
     for (int i = 0; i < r->net->params; i++)
         if (r->net->param[i].grad)
             fd_random(r->net->param[i].value, r->net->param[i].size, 100 + i);
@@ -229,4 +196,4 @@ TEST(test_every_kind)
     kas_net_free(net);
 }
 
-RUN_TESTS()
+RUN_TESTS(make_network, free_network)

@@ -2,95 +2,38 @@
 #include "reference_fixture.h"
 
 #include "host/reference/net/layers.h"
+#include "support/sizes.h"
 
 #define TOLERANCE 1e-7
 
 enum { BATCH = 2 };
 
-#define READS(...) .in = (int[]){__VA_ARGS__}, .inputs = sizeof((int[]){__VA_ARGS__}) / sizeof(int)
-
 /* conv2 keeps its shape; conv3 has stride 2, odd sizes, and channels of which neither number
  * divides the other: 4 to 6, so 2 x 3 instances of 2 channels. */
-static kas_layer description[] = {
-    {.op = KAS_LAYER_INPUT, .name = "input", .h = 5, .w = 5, .c = 2},
-    {.op = KAS_LAYER_CONV,
-     .name = "conv1",
-     READS(0),
-     .h = 5,
-     .w = 5,
-     .c = 4,
-     .kernel_h = 3,
-     .kernel_w = 3,
-     .stride = 1,
-     .pad_h = 1,
-     .pad_w = 1,
-     .groups = 1,
-     .stem = true},
-    {.op = KAS_LAYER_RELU, .name = "relu1", READS(1), .h = 5, .w = 5, .c = 4},
-    {.op = KAS_LAYER_CONV,
-     .name = "conv2",
-     READS(2),
-     .h = 5,
-     .w = 5,
-     .c = 4,
-     .kernel_h = 3,
-     .kernel_w = 3,
-     .stride = 1,
-     .pad_h = 1,
-     .pad_w = 1,
-     .groups = 1,
-     .stem = false},
-    {.op = KAS_LAYER_BATCH_NORM,
-     .eps = 1e-5,
-     .momentum = 0.1,
-     .name = "bn2",
-     READS(3),
-     .h = 5,
-     .w = 5,
-     .c = 4},
-    {.op = KAS_LAYER_CONV,
-     .name = "conv3",
-     READS(4),
-     .h = 3,
-     .w = 3,
-     .c = 6,
-     .kernel_h = 3,
-     .kernel_w = 3,
-     .stride = 2,
-     .pad_h = 1,
-     .pad_w = 1,
-     .groups = 1,
-     .stem = false},
-    {.op = KAS_LAYER_GLOBAL_AVG_POOL, .name = "gap", READS(5), .h = 1, .w = 1, .c = 6},
-    {.op = KAS_LAYER_LINEAR, .bias = true, .name = "fc", READS(6), .h = 1, .w = 1, .c = 5},
-};
-static const kas_net network = {.name = "test", .layers = 8, .layer = description, .classes = 5};
+static const char text[] =
+    "{\"format\": \"kas-gpu network\", \"version\": 1, \"name\": \"test\", \"layers\": ["
+    "{\"conv\": \"conv1\", \"channels\": 4, \"kernel\": 3}, {\"relu\": \"relu1\"},"
+    "{\"conv\": \"conv2\", \"channels\": 4, \"kernel\": 3}, {\"batch_norm\": \"bn2\"},"
+    "{\"conv\": \"conv3\", \"channels\": 6, \"kernel\": 3, \"stride\": 2},"
+    "{\"global_avg_pool\": \"gap\"}, {\"linear\": \"fc\", \"channels\": \"classes\"}]}";
+static kas_net *network;
+
+static int make_network(void **state)
+{
+    (void)state;
+    return kas_net_build(text, 5, 5, 2, 5, &network) != KAS_OK;
+}
+
+static int free_network(void **state)
+{
+    (void)state;
+    kas_net_free(network);
+    return 0;
+}
 
 static const kas_target targets[] = {
-    {.name = "conv2",
-     .layer = 3,
-     .c_in = 4,
-     .c_out = 4,
-     .c = 4,
-     .parts_in = 1,
-     .parts_out = 1,
-     .h = 5,
-     .w = 5,
-     .kernel_h = 3,
-     .kernel_w = 3,
-     .stride = 1},
-    {.name = "conv3",
-     .layer = 5,
-     .c_in = 4,
-     .c_out = 6,
-     .c = 2,
-     .parts_in = 2,
-     .parts_out = 3,
-     .h = 3,
-     .w = 3,
-     .kernel_h = 3,
-     .kernel_w = 3,
-     .stride = 2},
+    TARGET_OF("conv2", 4, 4, 4, 5, 5, 3, 1, .layer = 3),
+    TARGET_OF("conv3", 4, 6, 2, 3, 3, 3, 2, .layer = 5),
 };
 
 static kas_binding binding_of(const kas_target *t)
@@ -142,7 +85,7 @@ TEST(test_gradients)
                                          .kernel = &k,
                                          .kernels = 1,
                                          .solution = {.targets = 2, .binding = bindings}};
-    assert_int_equal(kas_ref_net_create_replaced(&network, &replacement, &r.net), KAS_OK);
+    assert_int_equal(kas_ref_net_create_replaced(network, &replacement, &r.net), KAS_OK);
     /* conv3: 6 instances of 3 x (2*3*3) and of 2 x 3 */
     assert_int_equal(kas_ref_net_find(r.net, "conv3.weight0")->size, 6 * 3 * 18);
     assert_int_equal(kas_ref_net_find(r.net, "conv3.weight1")->size, 6 * 2 * 3);
@@ -172,12 +115,12 @@ TEST(test_same_as_convolution)
     assert_true(kas_build_fc(&k, kas_build_unfold(&k, kas_build_input(&k), 3), false, "C") > 0);
     kas_binding binding = binding_of(&targets[0]);
     run plain, replaced;
-    assert_int_equal(kas_ref_net_create(&network, &plain.net), KAS_OK);
+    assert_int_equal(kas_ref_net_create(network, &plain.net), KAS_OK);
     const kas_replacement replacement = {.target = targets,
                                          .kernel = &k,
                                          .kernels = 1,
                                          .solution = {.targets = 1, .binding = &binding}};
-    assert_int_equal(kas_ref_net_create_replaced(&network, &replacement, &replaced.net), KAS_OK);
+    assert_int_equal(kas_ref_net_create_replaced(network, &replacement, &replaced.net), KAS_OK);
     randomize(&plain);
     randomize(&replaced); /* the same list of parameters, so the same values */
     double logits[2][BATCH * 5], loss[2] = {NAN, NAN}, worst = 0;
@@ -204,4 +147,4 @@ TEST(test_same_as_convolution)
     kas_ref_net_free(replaced.net);
 }
 
-RUN_TESTS()
+RUN_TESTS(make_network, free_network)

@@ -7,6 +7,7 @@
 #include "support/build.h"
 #include "host/space/file/assignment.h"
 #include "host/space/file/kernel_json.h"
+#include "support/sizes.h"
 
 #define WIDE                                                                                       \
     "{\"format\":\"kas-gpu kernel\",\"version\":1,\"nodes\":[{\"op\":\"input\"},"                  \
@@ -155,30 +156,8 @@ TEST(bad_files_are_refused)
 
 /* ---- in a network ---------------------------------------------------------------------------- */
 
-static const kas_target targets[] = {{.name = "one",
-                                      .layer = 1,
-                                      .c_in = 20,
-                                      .c_out = 20,
-                                      .c = 20,
-                                      .parts_in = 1,
-                                      .parts_out = 1,
-                                      .h = 8,
-                                      .w = 8,
-                                      .kernel_h = 3,
-                                      .kernel_w = 3,
-                                      .stride = 1},
-                                     {.name = "two",
-                                      .layer = 2,
-                                      .c_in = 12,
-                                      .c_out = 12,
-                                      .c = 12,
-                                      .parts_in = 1,
-                                      .parts_out = 1,
-                                      .h = 8,
-                                      .w = 8,
-                                      .kernel_h = 3,
-                                      .kernel_w = 3,
-                                      .stride = 1}};
+static const kas_target targets[] = {TARGET_OF("one", 20, 20, 20, 8, 8, 3, 1, .layer = 1),
+                                     TARGET_OF("two", 12, 12, 12, 8, 8, 3, 1, .layer = 2)};
 
 static void expect_misfit(const char *text, kas_status status, const char *first,
                           const char *second)

@@ -5,6 +5,7 @@
 
 #include "host/space/file/assignment.h"
 #include "host/space/file/kernel_json.h"
+#include "support/sizes.h"
 
 #define NODES "\"nodes\":[{\"op\":\"input\"},{\"op\":\"fc\",\"in\":[0],\"out\":\"C\"}]"
 #define KERNEL "{\"format\":\"kas-gpu kernel\",\"version\":1," NODES "}"
@@ -14,30 +15,8 @@
     "{\"format\":\"kas-gpu layers\",\"version\":2,\"kernels\":[" KERNEL "],\"layers\":{" layers    \
     "},\"gains\":" gains "}"
 
-static const kas_target targets[] = {{.name = "one",
-                                      .layer = 1,
-                                      .c_in = 8,
-                                      .c_out = 8,
-                                      .c = 8,
-                                      .parts_in = 1,
-                                      .parts_out = 1,
-                                      .h = 4,
-                                      .w = 4,
-                                      .kernel_h = 3,
-                                      .kernel_w = 3,
-                                      .stride = 1},
-                                     {.name = "two",
-                                      .layer = 2,
-                                      .c_in = 8,
-                                      .c_out = 8,
-                                      .c = 8,
-                                      .parts_in = 1,
-                                      .parts_out = 1,
-                                      .h = 4,
-                                      .w = 4,
-                                      .kernel_h = 3,
-                                      .kernel_w = 3,
-                                      .stride = 1}};
+static const kas_target targets[] = {TARGET_OF("one", 8, 8, 8, 4, 4, 3, 1, .layer = 1),
+                                     TARGET_OF("two", 8, 8, 8, 4, 4, 3, 1, .layer = 2)};
 
 static kas_assignment read_text(const char *text)
 {

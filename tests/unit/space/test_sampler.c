@@ -11,23 +11,14 @@
 #include "host/space/canvas/prune.h"
 #include "host/space/sample/sampler.h"
 #include "host/space/weights.h"
+#include "support/sizes.h"
 
 #define HW (KAS_AXIS_H | KAS_AXIS_W)
 
 static kas_target target(uint32_t c_in, uint32_t c_out, uint32_t h, uint32_t k, uint32_t stride)
 {
     uint32_t c = c_in < c_out ? c_in : c_out;
-    return (kas_target){.name = "layer",
-                        .c_in = c_in,
-                        .c_out = c_out,
-                        .c = c,
-                        .parts_in = c_in / c,
-                        .parts_out = c_out / c,
-                        .h = h,
-                        .w = h,
-                        .kernel_h = k,
-                        .kernel_w = k,
-                        .stride = stride};
+    return (kas_target)TARGET_OF("layer", c_in, c_out, c, h, h, k, stride);
 }
 
 /* The 19 convolutions of ResNet-18 behind its stem, for CIFAR. */

@@ -6,6 +6,7 @@
 #include "support/build.h"
 #include "host/space/file/kernel_json.h"
 #include "host/space/solve/solve.h"
+#include "support/sizes.h"
 
 #define HW (KAS_AXIS_H | KAS_AXIS_W)
 
@@ -90,16 +91,7 @@ TEST(test_other_substitutions)
 static kas_target target(uint32_t c_in, uint32_t c_out, uint32_t c, uint32_t h, uint32_t k,
                          uint32_t stride)
 {
-    kas_target t = {.c_in = c_in,
-                    .c_out = c_out,
-                    .c = c,
-                    .parts_in = c_in / c,
-                    .parts_out = c_out / c,
-                    .h = h,
-                    .w = h,
-                    .kernel_h = k,
-                    .kernel_w = k,
-                    .stride = stride};
+    kas_target t = TARGET_OF("", c_in, c_out, c, h, h, k, stride);
     snprintf(t.name, sizeof t.name, "conv%u-%u", c_in, c_out);
     return t;
 }
