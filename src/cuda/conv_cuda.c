@@ -165,11 +165,6 @@ void kas_cuda_conv_free(kas_conv *conv)
     free(conv);
 }
 
-void kas_cuda_conv_bytes(const kas_conv *conv, size_t bytes[3])
-{
-    kas_tuned_bytes(&conv->desc, bytes);
-}
-
 /* ---- what is beside a pass ------------------------------------------------------------------- */
 
 bool kas_conv_operands_are_aligned(const kas_conv_operands *o)

@@ -5,11 +5,9 @@
  * address, say) means that the context is dead: the device remembers it, and every later call fails
  * with KAS_DEVICE_LOST and the first message, so that a worker ends at once and says why.
  *
- * All work goes to one stream, in program order; only uploads (upload_cuda.c), exchanges of a group
- * (group_cuda.c) and, where a second stream is asked for, backward passes (side_cuda.c) have streams
- * of their own. Every function
- * behind the device's interface makes the context current first, because one thread may hold
- * several devices. Devices on one GPU share its primary context and nothing else: each has its own
+ * All work goes to one stream, in program order; only uploads (upload_cuda.c) and exchanges of a group
+ * (group_cuda.c) have streams of their own. Every function behind the device's interface makes the
+ * context current first, because one thread may hold several devices. Devices on one GPU share its primary context and nothing else: each has its own
  * stream, workspace, handles of libraries and errors, so threads may use them side by side; only a
  * dead context is dead for all of them. */
 #ifndef KAS_CUDA_CUDA_H
@@ -23,13 +21,6 @@ typedef struct kas_allocation {
     CUdeviceptr pointer;
     size_t bytes;
 } kas_allocation;
-
-/* The second stream (side_cuda.c); all zero where one stream is used. */
-typedef struct kas_cuda_side {
-    CUstream stream;
-    CUevent fork, join;
-    CUdeviceptr workspace;
-} kas_cuda_side;
 
 typedef struct kas_cuda {
     kas_device base;
@@ -59,8 +50,7 @@ typedef struct kas_cuda {
      * is read when a plan runs, because preparing a convolution may make it grow. */
     CUdeviceptr workspace;
     size_t workspace_bytes, most_workspace; /* most_workspace: see kas_cuda_reserve_workspace */
-    uint64_t workspace_generation;          /* raised when the workspace or the side's moves */
-    kas_cuda_side side;                     /* its workspace has the same size */
+    uint64_t workspace_generation;          /* raised when the workspace moves */
     CUstream exchanges;                     /* of the group (group_cuda.c); NULL: there is none */
 } kas_cuda;
 
@@ -97,7 +87,7 @@ bool kas_cuda_enter_to_free(kas_cuda *cuda);
 bool kas_cuda_wait_to_free(kas_cuda *cuda);
 /* Makes the workspace at least `bytes` large; waits for running work when it has to grow. Returns
  * KAS_UNSUPPORTED for more than `most_workspace`: a 32nd of the memory, but from 256 MiB to 2 GiB. Plans of
- * memory count that for each stream (kas_device_info.workspace), so nothing is reserved beyond it. */
+ * memory count that (kas_device_info.workspace), so nothing is reserved beyond it. */
 kas_status kas_cuda_reserve_workspace(kas_cuda *cuda, size_t bytes);
 
 /* What follows, up to kas_cuda_launch, implements the device's functions of the
@@ -130,16 +120,6 @@ bool kas_cuda_conv_takes_bias(const kas_conv *conv, kas_conv_pass pass, const vo
 kas_status kas_cuda_conv_add_epilogue(kas_conv *conv, kas_conv_epilogue epilogue);
 bool kas_cuda_conv_takes_epilogue(const kas_conv *conv, kas_conv_epilogue epilogue,
                                   const kas_conv_call *call);
-
-/* Computes the bytes of x (and dx), of w (and dw) and of y (and dy). */
-void kas_cuda_conv_bytes(const kas_conv *conv, size_t bytes[3]);
-
-/* The second stream. kas_cuda_may_fork returns whether the first two of these steps may run
- * side by side. */
-kas_status kas_cuda_side_open(kas_cuda *cuda);
-void kas_cuda_side_close(kas_cuda *cuda);
-bool kas_cuda_may_fork(const kas_cuda *cuda, const kas_step *step, int steps);
-kas_status kas_cuda_run_forked(kas_cuda *cuda, const kas_step *step);
 
 /* Enqueues a KAS_STEP_MEAN, GATHER or JOIN (group_cuda.c). */
 kas_status kas_cuda_exchange(kas_cuda *cuda, const kas_step *step);

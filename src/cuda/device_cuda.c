@@ -35,8 +35,6 @@ bool kas_cuda_wait_to_free(kas_cuda *cuda)
         return false;
     if (KAS_CU(cuda, cuStreamSynchronize(cuda->stream)) != KAS_OK)
         kas_warn("a CUDA resource could not be released: %s", kas_error());
-    if (cuda->side.stream) /* after a failure the stream may not have waited for it */
-        cuda->driver->cuStreamSynchronize(cuda->side.stream);
     if (cuda->exchanges)
         cuda->driver->cuStreamSynchronize(cuda->exchanges);
     return true;
@@ -163,22 +161,13 @@ static kas_status cuda_mem_zero(kas_device *device, void *memory, size_t bytes)
     return KAS_CU(cuda, cuStreamSynchronize(cuda->stream));
 }
 
-static void replace(kas_cuda *cuda, CUdeviceptr *memory, CUdeviceptr other)
+static void replace_workspace(kas_cuda *cuda, CUdeviceptr workspace, size_t bytes)
 {
-    if (*memory)
-        cuda->driver->cuMemFree_v2(*memory);
-    *memory = other;
-}
-
-/* Allocates both workspaces or none: without memory for one, graphs go on with the old two. */
-static kas_status allocate_both(kas_cuda *cuda, size_t bytes, CUdeviceptr *main, CUdeviceptr *side)
-{
-    *side = 0;
-    KAS_TRY(KAS_CU(cuda, cuMemAlloc_v2(main, bytes)));
-    const kas_status status = cuda->side.stream ? KAS_CU(cuda, cuMemAlloc_v2(side, bytes)) : KAS_OK;
-    if (status != KAS_OK)
-        cuda->driver->cuMemFree_v2(*main);
-    return status;
+    if (cuda->workspace)
+        cuda->driver->cuMemFree_v2(cuda->workspace);
+    cuda->workspace = workspace;
+    cuda->workspace_bytes = bytes;
+    cuda->workspace_generation++;
 }
 
 kas_status kas_cuda_reserve_workspace(kas_cuda *cuda, size_t bytes)
@@ -189,15 +178,10 @@ kas_status kas_cuda_reserve_workspace(kas_cuda *cuda, size_t bytes)
         return kas_fail(KAS_UNSUPPORTED,
                         "a workspace of %zu bytes is needed, at most %zu are allowed", bytes,
                         cuda->most_workspace);
-    CUdeviceptr workspace = 0, side = 0;
+    CUdeviceptr workspace = 0;
     KAS_TRY(KAS_CU(cuda, cuStreamSynchronize(cuda->stream)));
-    if (cuda->side.stream)
-        KAS_TRY(KAS_CU(cuda, cuStreamSynchronize(cuda->side.stream)));
-    KAS_TRY(allocate_both(cuda, bytes, &workspace, &side));
-    replace(cuda, &cuda->workspace, workspace);
-    replace(cuda, &cuda->side.workspace, side);
-    cuda->workspace_bytes = bytes;
-    cuda->workspace_generation++;
+    KAS_TRY(KAS_CU(cuda, cuMemAlloc_v2(&workspace, bytes)));
+    replace_workspace(cuda, workspace, bytes);
     return KAS_OK;
 }
 
@@ -205,12 +189,8 @@ kas_status kas_cuda_reserve_workspace(kas_cuda *cuda, size_t bytes)
 static void cuda_trim(kas_device *device)
 {
     kas_cuda *cuda = (kas_cuda *)device;
-    if (!cuda->workspace_bytes || !kas_cuda_wait_to_free(cuda))
-        return;
-    replace(cuda, &cuda->workspace, 0);
-    replace(cuda, &cuda->side.workspace, 0);
-    cuda->workspace_bytes = 0;
-    cuda->workspace_generation++;
+    if (cuda->workspace_bytes && kas_cuda_wait_to_free(cuda))
+        replace_workspace(cuda, 0, 0);
 }
 
 /* ---- timers ---------------------------------------------------------------------------------- */
@@ -289,7 +269,6 @@ static void cuda_close(kas_device *device)
             cuda->dnn->cudnnDestroy(cuda->dnn_handle);
         if (cuda->lt_handle)
             cuda->lt->cublasLtDestroy(cuda->lt_handle);
-        kas_cuda_side_close(cuda);
         if (cuda->workspace)
             driver->cuMemFree_v2(cuda->workspace);
         if (cuda->stream)
@@ -395,9 +374,8 @@ static kas_status open_context(kas_cuda *cuda)
     cuda->context = context; /* from here on cuda_close releases it */
     KAS_TRY(KAS_CU(cuda, cuCtxSetCurrent(context)));
     KAS_TRY(KAS_CU(cuda, cuStreamCreate(&cuda->stream, KAS_CU_STREAM_NON_BLOCKING)));
-    KAS_TRY(kas_cuda_side_open(cuda));
     cuda->most_workspace = most_workspace(cuda->base.info.memory);
-    cuda->base.info.workspace = cuda->most_workspace * (cuda->side.stream ? 2 : 1);
+    cuda->base.info.workspace = cuda->most_workspace;
     return KAS_OK;
 }
 

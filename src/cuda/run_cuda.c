@@ -23,9 +23,9 @@
 #include "host/device/group_impl.h"
 
 typedef struct kept_plan {
-    CUgraphExec *graph;  /* [graphs]; NULL: not made, or given back because a workspace moved */
+    CUgraphExec *graph;  /* [graphs]; NULL: not made, or given back because the workspace moved */
     int graphs;          /* runs of steps between which an exchange lies */
-    uint64_t generation; /* generation of the workspaces that the graphs use */
+    uint64_t generation; /* generation of the workspace that the graphs use */
     kas_group *group;    /* whose exchanges the graphs have; NULL: none */
     bool refused;        /* the steps cannot be captured */
 } kept_plan;
@@ -77,12 +77,9 @@ static kas_status run_step(kas_cuda *cuda, const kas_step *step)
 static kas_status run_steps(kas_cuda *cuda, const kas_step *step, int steps)
 {
     for (int i = 0; i < steps; i++) {
-        const bool forked = kas_cuda_may_fork(cuda, &step[i], steps - i);
-        const kas_status status =
-            forked ? kas_cuda_run_forked(cuda, &step[i]) : run_step(cuda, &step[i]);
+        const kas_status status = run_step(cuda, &step[i]);
         if (status != KAS_OK)
             return kas_fail_context(status, "step %d of a plan of %d", i, steps);
-        i += forked;
     }
     return KAS_OK;
 }

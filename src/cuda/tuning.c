@@ -419,11 +419,9 @@ static kas_status find_fastest(kas_cuda *cuda, const task *k, choice *c)
     const CUdeviceptr workspace = cuda->workspace;
     const size_t bytes = cuda->workspace_bytes;
     const uint64_t generation = cuda->workspace_generation;
-    const kas_cuda_side side = cuda->side;
     stopwatch s;
     cuda->workspace = 0;
     cuda->workspace_bytes = 0;
-    cuda->side = (kas_cuda_side){NULL};
     kas_status status = make_stopwatch(cuda, k, &s);
     if (status == KAS_OK)
         status = time_all(cuda, k, &s, c);
@@ -433,7 +431,6 @@ static kas_status find_fastest(kas_cuda *cuda, const task *k, choice *c)
     cuda->workspace = workspace;
     cuda->workspace_bytes = bytes;
     cuda->workspace_generation = generation;
-    cuda->side = side;
     if (status != KAS_NO_MEMORY && !kas_cuda_is_refusal(cuda, status))
         return status;
     kas_debug("plans cannot be timed: %s", kas_error());
@@ -529,7 +526,8 @@ static void describe(const kas_conv_desc *d, kas_conv_pass pass, kas_conv_beside
         kas_buf_printf(out, ", activation %d", (int)beside.activation);
 }
 
-void kas_tuned_bytes(const kas_conv_desc *d, size_t bytes[3])
+/* Computes the bytes of x, w and y, with dw in the dtype in which the library writes it. */
+static void count_bytes(const kas_conv_desc *d, size_t bytes[3])
 {
     const size_t size = kas_dtype_size(d->dtype);
     bytes[0] = (size_t)d->n * (size_t)d->h * (size_t)d->w * (size_t)d->x_pitch * size;
@@ -546,7 +544,7 @@ kas_status kas_tune_conv(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pas
     describe(desc, pass, beside, &problem);
     kas_status status = kas_buf_status(&problem);
     task k = {.t = t, .problem = kas_buf_text(&problem), .desc = desc, .beside = beside};
-    kas_tuned_bytes(desc, k.bytes);
+    count_bytes(desc, k.bytes);
     k.bytes[RESIDUAL] = beside.residual ? k.bytes[Y] : 0;
     if (status == KAS_OK)
         status = tune(cuda, &k);

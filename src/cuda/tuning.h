@@ -50,7 +50,4 @@ typedef struct kas_tuned {
 kas_status kas_tune_conv(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,
                          kas_conv_beside beside, const kas_tuned *t);
 
-/* Computes the bytes of x, w and y, with dw in the dtype in which the library writes it. */
-void kas_tuned_bytes(const kas_conv_desc *desc, size_t bytes[3]);
-
 #endif

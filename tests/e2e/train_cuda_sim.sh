@@ -19,7 +19,6 @@ train() { # device out [VARIABLE=value...], with `options`
 train cpu cpu || fail "CPU: $(cat "$dir/cpu.err")"
 train cuda cuda || fail "CUDA: $(cat "$dir/cuda.err")"
 train cuda cuda2 KAS_SIM_SEED=77 || fail "CUDA, other order: $(cat "$dir/cuda2.err")"
-train cuda side KAS_CUDA_STREAMS=2 KAS_SIM_SEED=5 || fail "CUDA, two streams: $(cat "$dir/side.err")"
 train cuda plain KAS_SIM_REFUSE=cublasLt,cudnn || fail "own kernels: $(cat "$dir/plain.err")"
 
 # All that a recipe can switch on. Adam divides by the root of squares that may be tiny: hence epsilon.
@@ -34,9 +33,8 @@ def epochs(name):
     rows = [json.loads(line) for line in open(f"{sys.argv[1]}/{name}")]
     return [[r[k] for k in ("train_loss", "train_accuracy", "validation_loss", "validation_accuracy")]
             for r in rows if r["event"] == "epoch"]
-cpu, cuda, again, side, plain = map(epochs, ("cpu", "cuda", "cuda2", "side", "plain"))
+cpu, cuda, again, plain = map(epochs, ("cpu", "cuda", "cuda2", "plain"))
 assert len(cpu) == 2 and len(cuda) == 2, (cpu, cuda)
-assert cuda == side, f"two streams changed the result: {cuda} {side}"
 assert cuda == again, f"the order of independent work changed the result: {cuda} {again}"
 for name, ours, other in (("libraries", cpu, cuda), ("own kernels", cpu, plain),
                           ("all options", epochs("cpu_all"), epochs("cuda_all"))):
