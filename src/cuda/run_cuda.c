@@ -30,15 +30,20 @@ typedef struct kept_plan {
     bool refused;        /* the steps cannot be captured */
 } kept_plan;
 
+static bool exchanges(const kas_step *step)
+{
+    return step->kind >= KAS_STEP_MEAN;
+}
+
 static bool is_captured(const kas_step *step)
 {
-    return kas_step_exchanges(step) && step->captured && step->group->capture;
+    return exchanges(step) && step->captured && step->group->capture;
 }
 
 /* Returns whether the step lies between graphs. */
 static bool is_between(const kas_step *step)
 {
-    return kas_step_exchanges(step) && !is_captured(step);
+    return exchanges(step) && !is_captured(step);
 }
 
 /* Returns the end of the run of steps that begins at `first`: before the next step that lies between

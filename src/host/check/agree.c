@@ -15,9 +15,24 @@ typedef struct rounding {
     double worst, rms;
 } rounding;
 
+static float gain_of(const kas_agree_options *options, int target)
+{
+    return options->gain ? options->gain[target] : 1;
+}
+
+static int tensors_of(const kas_agree_setup *b)
+{
+    return KAS_GAP_WEIGHTS + b->program->weights + b->program->epilogues;
+}
+
+static bool is_output(const kas_agree_setup *b, int tensor)
+{
+    return tensor == KAS_GAP_Y || tensor >= KAS_GAP_WEIGHTS + b->program->weights;
+}
+
 static double tolerance_of(const kas_agree_setup *b, int tensor)
 {
-    return kas_agree_tolerance(b->judged_as, !kas_agree_is_output(b, tensor));
+    return kas_agree_tolerance(b->judged_as, !is_output(b, tensor));
 }
 
 /* Draws KAS_AGREE_SAMPLES roundings from number `first` on, and adds what they move to r. */
@@ -98,11 +113,11 @@ static kas_status explain(kas_agree_setup *b, const kas_agree_options *o, const 
 static kas_status compare_gaps(kas_agree_setup *b, const kas_agree_options *o, kas_gap *gap,
                                kas_agreement *r)
 {
-    const int tensors = kas_agree_tensors(b);
+    const int tensors = tensors_of(b);
     KAS_TRY(kas_agree_setup_gaps(b, gap));
     r->dx = kas_gap_worst(&gap[KAS_GAP_DX]);
     for (int i = 0; i < tensors; i++) {
-        double *worst = kas_agree_is_output(b, i) ? &r->forward : &r->dweight;
+        double *worst = is_output(b, i) ? &r->forward : &r->dweight;
         if (i != KAS_GAP_DX)
             *worst = fmax(*worst, kas_gap_worst(&gap[i]));
     }
@@ -114,11 +129,11 @@ static kas_status attempt(kas_agree_setup *b, const kas_agree_options *o, int tu
 {
     *r = (kas_agreement){.draws = turn + 1};
     KAS_TRY(kas_agree_setup_run(b, o, turn, false));
-    kas_gap *gap = calloc((size_t)kas_agree_tensors(b), sizeof *gap);
+    kas_gap *gap = calloc((size_t)tensors_of(b), sizeof *gap);
     if (!gap)
         return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was checked");
     const kas_status status = compare_gaps(b, o, gap, r);
-    for (int i = 0; i < kas_agree_tensors(b); i++)
+    for (int i = 0; i < tensors_of(b); i++)
         r->digest = r->digest * 31 + gap[i].digest;
     free(gap);
     return status;
@@ -176,14 +191,14 @@ static bool loses_nan(const kas_agreement *r, const kas_gap *gap, bool output)
 
 static kas_status compare_nan(kas_agree_setup *b, const kas_agree_options *o, kas_agreement *r)
 {
-    const int tensors = kas_agree_tensors(b);
+    const int tensors = tensors_of(b);
     KAS_TRY(kas_agree_setup_run(b, o, 0, true));
     kas_gap *gap = calloc((size_t)tensors, sizeof *gap);
     if (!gap)
         return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was checked");
     const kas_status status = kas_agree_setup_gaps(b, gap);
     for (int i = 0; i < tensors && status == KAS_OK; i++)
-        r->nan_lost = r->nan_lost || loses_nan(r, &gap[i], kas_agree_is_output(b, i));
+        r->nan_lost = r->nan_lost || loses_nan(r, &gap[i], is_output(b, i));
     free(gap);
     if (r->nan_lost)
         r->verdict = KAS_AGREE_FAILED;
@@ -227,7 +242,7 @@ kas_program_options kas_agree_program(const kas_agree_options *o, const kas_targ
         .training = !o->inference,
         .dtype = o->dtype,
         .tf32 = o->tf32,
-        .gained = o->gained || kas_agree_gain(o, i) != 1,
+        .gained = o->gained || gain_of(o, i) != 1,
         .linear_policy = o->linear_policy,
         .lanes = kas_cpu_lanes(),
         .piece_bytes = piece_bytes(o, target),
@@ -276,9 +291,9 @@ kas_status kas_agree(kas_device *device, kas_compiler *compiler, const kas_kerne
     KAS_TRY_GOTO(kas_compile(compiler, kas_buf_text(&text), path, NULL), done);
     KAS_TRY_GOTO(kas_module_load(device, path, &module), done);
     for (int i = 0; i < count; i++)
-        KAS_TRY_GOTO(run_one(device, kernel, program[i], module, options,
-                             kas_agree_gain(options, i), &result[i]),
-                     done);
+        KAS_TRY_GOTO(
+            run_one(device, kernel, program[i], module, options, gain_of(options, i), &result[i]),
+            done);
 done:
     kas_module_free(module);
     for (int i = 0; i < count; i++)

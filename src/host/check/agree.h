@@ -102,11 +102,6 @@ typedef struct kas_agree_options {
     uint64_t schedule_seed; /* not 0: target i has schedules drawn by this number + i (program.h) */
 } kas_agree_options;
 
-static inline float kas_agree_gain(const kas_agree_options *options, int target)
-{
-    return options->gain ? options->gain[target] : 1;
-}
-
 typedef struct kas_agreement {
     /* Relative errors. forward: of Y, and of what the epilogues make of it; dweight: the worst weight */
     double forward, dx, dweight;

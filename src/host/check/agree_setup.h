@@ -50,14 +50,6 @@ double kas_gap_rms(const kas_gap *gap);
 
 /* The order of gaps: y, dx, weight 0, weight 1, ..., y with epilogue 0, 1, ... */
 enum { KAS_GAP_Y, KAS_GAP_DX, KAS_GAP_WEIGHTS };
-static inline int kas_agree_tensors(const kas_agree_setup *b)
-{
-    return KAS_GAP_WEIGHTS + b->program->weights + b->program->epilogues;
-}
-static inline bool kas_agree_is_output(const kas_agree_setup *b, int tensor)
-{
-    return tensor == KAS_GAP_Y || tensor >= KAS_GAP_WEIGHTS + b->program->weights;
-}
 
 /* Opens a set-up. Call kas_agree_setup_free also after a failure. */
 kas_status kas_agree_setup_open(kas_agree_setup *b, kas_device *device, const kas_kernel *kernel,
@@ -69,8 +61,8 @@ void kas_agree_setup_free(kas_agree_setup *b);
  * before or, with `with_nan`, full of zeros, and then there is NaN among the inputs. */
 kas_status kas_agree_setup_run(kas_agree_setup *b, const kas_agree_options *options, int turn,
                                bool with_nan);
-/* Compares the device with the reference at the last inputs. `gap` is [kas_agree_tensors],
- * zeroed; of a program without gradients theirs stay so, which is no gap. */
+/* Compares the device with the reference at the last inputs. `gap` has one for each
+ * tensor, zeroed; of a program without gradients theirs stay so, which is no gap. */
 kas_status kas_agree_setup_gaps(kas_agree_setup *b, kas_gap *gap);
 /* Compares the reference, its values rounded at random to the program's dtype, with itself. */
 kas_status kas_agree_setup_rounding(kas_agree_setup *b, uint64_t seed, kas_gap *gap);

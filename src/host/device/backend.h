@@ -42,11 +42,6 @@ typedef struct kas_step {
     bool captured;    /* the same: it may be part of a graph (kas_plan_capture_exchanges) */
 } kas_step;
 
-static inline bool kas_step_exchanges(const kas_step *step)
-{
-    return step->kind >= KAS_STEP_MEAN;
-}
-
 typedef struct kas_backend {
     void (*close)(kas_device *);
     kas_status (*mem_alloc)(kas_device *, size_t, void **);

@@ -6,7 +6,8 @@
 
 /* ---- buffers and operations ------------------------------------------------------------------ */
 
-int kas_tape_slots(kas_tape_builder *b, int count)
+/* Adds buffers without bytes. */
+static int add_slots(kas_tape_builder *b, int count)
 {
     kas_tape *t = b->tape;
     if (t->slots + count > t->slot_capacity) {
@@ -27,7 +28,7 @@ int kas_tape_slots(kas_tape_builder *b, int count)
 
 int kas_tape_slot(kas_tape_builder *b, size_t bytes)
 {
-    int slot = kas_tape_slots(b, 1);
+    int slot = add_slots(b, 1);
     if (slot >= 0)
         b->tape->buffer[slot].bytes = bytes;
     return slot;
@@ -56,7 +57,7 @@ kas_place kas_tape_like(kas_tape_builder *b, int layer)
 int kas_tape_program_slots(kas_tape_builder *b, int program, kas_role role)
 {
     const kas_program *p = b->programs->program[program];
-    int first = kas_tape_slots(b, p->buffers);
+    int first = add_slots(b, p->buffers);
     for (int i = 0; first >= 0 && i < p->buffers; i++)
         if (p->buffer[i].role == role)
             b->tape->buffer[first + i].bytes = p->buffer[i].bytes;

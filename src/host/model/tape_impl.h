@@ -55,12 +55,11 @@ static inline bool kas_same_place(kas_place a, kas_place b)
     return a.slot == b.slot && a.offset == b.offset && a.pitch == b.pitch && a.dtype == b.dtype;
 }
 
-/* Each of these adds buffers to the tape and returns the first slot or its place. kas_tape_slots
- * adds `count` buffers without bytes, and kas_tape_slot one of `bytes` bytes. kas_tape_like adds a
+/* Each of these adds buffers to the tape and returns the first slot or its place. kas_tape_slot
+ * adds one of `bytes` bytes. kas_tape_like adds a
  * tensor like the output of `layer`, and kas_tape_shaped one of that shape in `dtype`.
  * kas_tape_program_slots adds a slot for each buffer of a program; only those with `role` get
  * bytes, and the others are never placed. */
-int kas_tape_slots(kas_tape_builder *b, int count);
 int kas_tape_slot(kas_tape_builder *b, size_t bytes);
 kas_place kas_tape_like(kas_tape_builder *b, int layer);
 kas_place kas_tape_shaped(kas_tape_builder *b, int layer, kas_dtype dtype);

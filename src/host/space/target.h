@@ -90,13 +90,6 @@ static inline double kas_target_conv_params(const kas_target *t)
     return (double)t->c_in * t->c_out * t->kernel_h * t->kernel_w / (t->groups > 1 ? t->groups : 1);
 }
 
-/* Returns the elements per image of the convolution's input unfolded by its window, over all
- * instances: the largest tensor of a kernel that is the convolution itself. */
-static inline double kas_target_unfolded(const kas_target *t)
-{
-    return (double)t->parts_in * t->parts_out * t->c * t->kernel_h * t->kernel_w * t->h * t->w;
-}
-
 /* Returns the FLOPs around the instances of a kernel: the sum of the input parts, and the average
  * pool that takes the stride, unless the kernel does (docs/primitives.md, "Cost of a layer"). */
 static inline double kas_target_fixed_flops(const kas_target *t, bool stride_inside)

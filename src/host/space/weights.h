@@ -41,10 +41,4 @@ kas_status kas_weight_sizes_at(const kas_kernel *kernel, int node, const kas_bin
  * size only. Returns false for a node without a weight. */
 bool kas_weight_spans_image(const kas_kernel *kernel, int node);
 
-/* Returns the elements of one instance of a weight. */
-static inline size_t kas_weight_elements(const kas_weight_sizes *sizes)
-{
-    return (size_t)sizes->groups * sizes->fan_out * sizes->fan_in;
-}
-
 #endif

@@ -42,7 +42,8 @@ static kas_status build_text(const kas_tuner *t, kas_buf *text, const char *pref
     return status;
 }
 
-kas_status kas_tune_build_version(const kas_tuner *t, int v, const char *prefix, kas_program **out)
+/* Lowers the tuner's program with version v of the launches that are searched. */
+static kas_status build_version(const kas_tuner *t, int v, const char *prefix, kas_program **out)
 {
     kas_buf text = {0};
     kas_buf_puts(&text, kas_buf_text(&t->plain->text));
@@ -147,7 +148,7 @@ kas_status kas_tune_compile(kas_tuner *t, const char *cache_dir)
     kas_compiler *compiler;
     for (int v = 1; v < KAS_TUNE_VERSIONS; v++) {
         snprintf(prefix, sizeof prefix, "t%d", v);
-        KAS_TRY(kas_tune_build_version(t, v, prefix, &t->version[v]));
+        KAS_TRY(build_version(t, v, prefix, &t->version[v]));
     }
     KAS_TRY(kas_compiler_open(kas_device_get_info(t->device)->arch, cache_dir, &compiler));
     kas_status status = list_texts(t, &list, &count);

@@ -52,8 +52,6 @@ typedef struct kas_tuner {
  * drawn by `seed` where it is not 0. */
 kas_status kas_tune_build(const kas_tuner *t, const char *prefix, uint64_t seed, bool unwritten,
                           const kas_schedule_file *file, kas_program **out);
-/* Lowers it with version v of the launches that are searched. */
-kas_status kas_tune_build_version(const kas_tuner *t, int v, const char *prefix, kas_program **out);
 /* Lowers it, without a text, with these steps of launch i. Returns KAS_ILLEGAL or KAS_BAD_INPUT where
  * they are no schedule of it. */
 kas_status kas_tune_build_launch(const kas_tuner *t, int i, const char *steps, kas_program **out);

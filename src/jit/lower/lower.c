@@ -97,12 +97,13 @@ void kas_lower_sum_gradient(kas_lower *l, int node)
 int kas_lower_new_weight(kas_lower *l, const kas_weight_sizes *sizes)
 {
     const uint32_t instances = l->target->parts_in * l->target->parts_out;
+    const size_t elements = (size_t)sizes->groups * sizes->fan_out * sizes->fan_in;
     l->weight[l->weights] = (kas_weight){.instances = instances,
                                          .groups = sizes->groups,
                                          .fan_out = sizes->fan_out,
                                          .fan_in = sizes->fan_in,
                                          .init = sizes->init,
-                                         .elements = instances * kas_weight_elements(sizes)};
+                                         .elements = instances * elements};
     return l->weights++;
 }
 

@@ -261,8 +261,8 @@ static void set_absent(const kas_field *field, void *value)
     }
 }
 
-kas_status kas_field_read(const kas_field *field, const cJSON *json, const char *where,
-                          void *object)
+static kas_status read_field(const kas_field *field, const cJSON *json, const char *where,
+                             void *object)
 {
     void *value = member(field, object);
     int64_t integer;
@@ -299,7 +299,7 @@ kas_status kas_fields_read(const kas_field *fields, int count, const cJSON *json
                            void *object)
 {
     for (int i = 0; i < count; i++)
-        KAS_TRY(kas_field_read(&fields[i], json, where, object));
+        KAS_TRY(read_field(&fields[i], json, where, object));
     return KAS_OK;
 }
 

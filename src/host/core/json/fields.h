@@ -55,10 +55,8 @@ void kas_field_print(const kas_field *field, const void *object, kas_buf *out);
 /* Appends "key":value for each field, with commas between them. */
 void kas_fields_write(const kas_field *fields, int count, const void *object, kas_buf *out);
 
-/* Reads the value from the member of `json` with the field's name. Fails with KAS_BAD_INPUT
+/* Reads the values from the members of `json` with the fields' names. Fails with KAS_BAD_INPUT
  * "<where>: field ...: expected ..., found ...". */
-kas_status kas_field_read(const kas_field *field, const cJSON *json, const char *where,
-                          void *object);
 kas_status kas_fields_read(const kas_field *fields, int count, const cJSON *json, const char *where,
                            void *object);
 

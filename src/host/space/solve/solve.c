@@ -226,7 +226,9 @@ kas_cost kas_class_cost(const kas_layer_class *class_, const kas_cost *part, int
 
 double kas_default_tensor_limit(const kas_target *t)
 {
-    double unfolded = kas_target_unfolded(t);
+    /* The largest tensor of a kernel that is the convolution itself, over all instances */
+    const double unfolded =
+        (double)t->parts_in * t->parts_out * t->c * t->kernel_h * t->kernel_w * t->h * t->w;
     return unfolded > KAS_MAX_TENSOR ? unfolded : KAS_MAX_TENSOR;
 }
 

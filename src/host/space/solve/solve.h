@@ -51,7 +51,7 @@ typedef struct kas_budget {
     double max_flops_ratio;
     double max_params_ratio; /* the same for parameters */
     /* Limit on elements per image of any tensor of a target, all instances together; 0 =
-     * KAS_MAX_TENSOR, or kas_target_unfolded where that is larger */
+     * KAS_MAX_TENSOR, or the convolution's input unfolded by its window where that is larger */
     double max_tensor;
     /* Limit on elements of any one weight, all instances together; 0 = KAS_MAX_WEIGHT */
     double max_weight;
