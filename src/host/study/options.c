@@ -19,7 +19,6 @@ const char *const kas_tuning_names[] = {"none", "frontier", "all", NULL};
 #define NUMBER(member) .type = KAS_FIELD_NUMBER, AT(member)
 
 const char *const kas_strategy_names[] = {"random", "evolution", "tree", NULL};
-static const char *const samplers[] = {"guided", "rejection", NULL};
 
 /* All fields except those of the sampler and the recipe, which follow in the text. */
 static const kas_field fields[] = {
@@ -27,8 +26,6 @@ static const kas_field fields[] = {
     {"network", "--net", KAS_FIELD_KEPT, AT(network), .optional = true},
     {"space", "--space", KAS_FIELD_CHOICE, AT(sample.space), .choices = kas_space_names,
      .optional = true},
-    {"sampler", "--sampler", KAS_FIELD_CHOICE, AT(sampler), .choices = samplers, .optional = true,
-     .absent = 1},
     {"scaling", "--dataset", TEXT(scaling), .optional = true},
     {"targets", "--targets", TEXT(targets)},
     {"seed", "--seed", KAS_FIELD_SEED, AT(seed)},
@@ -328,7 +325,6 @@ void kas_search_options_command(const kas_search_options *options, const char *d
     given.known = defaults.known;
     given.objective = defaults.objective;
     given.halves = defaults.halves; /* no option */
-    given.sampler = defaults.sampler;
     for (int i = 0; i < FIELDS; i++)
         write_option(&fields[i], &given, &defaults, out);
     for (int i = 0; i < samples; i++)
@@ -346,6 +342,7 @@ static kas_status check_keys(const cJSON *root, const char *where)
     const char *keys[MOST_KEYS] = {0};
     int count = 0, samples;
     const kas_field *sample = kas_sample_fields(&samples);
+    keys[count++] = "sampler"; /* of studies begun when there were two */
     for (int i = 0; i < FIELDS; i++)
         keys[count++] = fields[i].key;
     for (int i = 0; i < samples; i++)
@@ -398,8 +395,8 @@ static bool left_to_the_study(const kas_field *f, const kas_search_options *give
         return true; /* follows from the other options */
     if (strcmp(f->key, "machine") == 0)
         return true; /* the model of latency_on when the study began */
-    if (strcmp(f->key, "halves") == 0 || strcmp(f->key, "sampler") == 0)
-        return true; /* no options: they came and went with a version of kas-gpu */
+    if (strcmp(f->key, "halves") == 0)
+        return true; /* no option: it came with a version of kas-gpu */
     return strcmp(f->key, "device") == 0 && !given->device[0];
 }
 

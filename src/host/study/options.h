@@ -54,7 +54,6 @@ typedef struct kas_search_options {
     double params;             /* likewise */
     kas_sample_options sample; /* sampler; its seed and budget are the fields here; its space
                                   is written as a field of the study */
-    int sampler;               /* 0: guided; 1: that of older versions, which rejected much */
     double latency;            /* limit relative to the baseline's measured latency; 0 = no limit */
     double validation;         /* share of the training set that the search validates on */
     char prune[16];            /* "curve", "none" or "deterministic" */
