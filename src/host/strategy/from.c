@@ -1,5 +1,6 @@
 #include "host/strategy/from.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,10 +33,13 @@ static void add(collection *c, const char *name, const char *kernel)
     kas_buf_puts(c->out, "}");
 }
 
-/* Sorts the finished candidates to the front, the best first. */
+/* Sorts the finished candidates to the front of the list, and then by fronts of accuracy and cost, as
+ * parents are: by accuracy alone one kernel and its near copies would be all that is taken. */
 static kas_status rank_finished(kas_work *list, int count, kas_point *point, int *order,
                                 int *ranked)
 {
+    const kas_search_options by_fronts = {.objective = KAS_OBJECTIVE_FRONTIER,
+                                          .max_loss = -INFINITY};
     int finished = 0;
     for (int i = 0; i < count; i++)
         if (list[i].kind == KAS_WORK_CANDIDATE && list[i].state == KAS_WORK_FINISHED) {
@@ -45,18 +49,49 @@ static kas_status rank_finished(kas_work *list, int count, kas_point *point, int
             point[finished++] = kas_objective_point(&one, NULL, kas_judge_cost(&one));
         }
     *ranked = finished;
-    return kas_objective_order(KAS_OBJECTIVE_ACCURACY, 0, point, finished, order);
+    return kas_objective_select(&by_fronts, point, finished, order);
+}
+
+/* Returns whether the study does not tell two candidates apart: their accuracies differ by less than
+ * the standard error of the difference, or on no image, and their costs by less than what a latency
+ * differs by when it is measured again. */
+static bool are_alike(const kas_work *a, const kas_work *b)
+{
+    static const double same_cost = 0.02;
+    const kas_paired pair = kas_correct_compare(a->correct, b->correct, KAS_SELECTING);
+    const bool same_accuracy = pair.images > 0 && (fabs(pair.lost) < pair.error || pair.error == 0);
+    return same_accuracy && fabs(kas_judge_cost(a) / kas_judge_cost(b) - 1) < same_cost;
+}
+
+/* Moves candidates that are like one in front of them behind all others; the order stays otherwise. */
+static void put_alike_behind(const kas_work *list, int count, int *order, int *behind)
+{
+    int taken = 0, alike = 0;
+    for (int i = 0; i < count; i++) {
+        bool is_alike = false;
+        for (int j = 0; j < taken && !is_alike; j++)
+            is_alike = are_alike(&list[order[i]], &list[order[j]]);
+        if (is_alike)
+            behind[alike++] = order[i];
+        else
+            order[taken++] = order[i];
+    }
+    memcpy(order + taken, behind, sizeof *order * (size_t)alike);
 }
 
 static kas_status add_finished(kas_work *list, int count, collection *c)
 {
     kas_point *point = calloc((size_t)count + 1, sizeof *point);
     int *order = calloc((size_t)count + 1, sizeof *order), finished = 0;
-    kas_status status = point && order
+    int *behind = calloc((size_t)count + 1, sizeof *behind);
+    kas_status status = point && order && behind
                             ? rank_finished(list, count, point, order, &finished)
                             : kas_fail(KAS_NO_MEMORY, "kernels of a study: out of memory");
+    if (status == KAS_OK)
+        put_alike_behind(list, finished, order, behind);
     for (int i = 0; status == KAS_OK && i < finished && c->kernels < KAS_FROM_KERNELS; i++)
         add(c, list[order[i]].name, list[order[i]].kernel);
+    free(behind);
     free(point);
     free(order);
     return status;

@@ -235,9 +235,8 @@ TEST_WITH(the_oldest_die, set_up, tear_down)
 
 /* Those that ended at a rung are parents by the objective too, among themselves: 3 costs less than
  * anything that went further, and that does not help it; 5 costs more than 4 and is not better. */
-static void parents_that_ended_at_a_rung(void **state)
+TEST_WITH(parents_that_ended_at_a_rung, set_up, tear_down)
 {
-    (void)state;
     static const double accuracy[] = {0.4, 0.2, 0.19, 0.18, 0.185, 0.184},
                         predicted[] = {0.5, 0.9, 0.6, 0.1, 0.5, 0.55};
     static const int expected[] = {0, 1, 3, 2, 4, 5};
@@ -465,6 +464,60 @@ TEST_WITH(kernels_of_a_folder, set_up, tear_down)
     kas_strategy_close(&strategy);
     kas_buf_free(&text);
     forget(&s);
+}
+
+/* Adds a candidate that finished, of which the first `hits` of 400 images are correct. */
+static void add_finished(kas_store *store, int64_t index, const char *name, int hits, double cost)
+{
+    kas_work work = {.kind = KAS_WORK_CANDIDATE, .index = index, .kernel = "{}", .predicted = cost};
+    kas_measured measured = kas_measured_unknown();
+    kas_work claimed;
+    kas_buf correct = {0};
+    float hit[400];
+    bool is;
+    snprintf(work.name, sizeof work.name, "%s", name);
+    OK(kas_store_add(store, &work, &is));
+    OK(kas_store_claim(store, KAS_WORK_CANDIDATE, -1, "me", 60, &claimed, &is));
+    assert_string_equal(claimed.name, name);
+    for (int i = 0; i < 400; i++)
+        hit[i] = i < hits;
+    kas_correct_add(hit, 400, &correct);
+    measured.accuracy = hits / 400.0;
+    OK(kas_store_record_correct(store, claimed.id, claimed.lease, kas_buf_text(&correct), &is));
+    OK(kas_store_finish(store, claimed.id, claimed.lease, KAS_WORK_FINISHED, "", &measured, &is));
+    kas_buf_free(&correct);
+    kas_work_clear(&claimed);
+}
+
+static kas_status take_name(void *context, const char *name, const char *kernel)
+{
+    (void)kernel;
+    kas_buf_puts(context, name);
+    return KAS_OK;
+}
+
+/* Those in reach of the best come by fronts, the ends of a front first, then the rest by accuracy;
+ * what is like another one comes last. */
+TEST_WITH(kernels_of_a_study, set_up, tear_down)
+{
+    const kas_study begun = {.options = "{}", .options_digest = "d"};
+    kas_store *store;
+    kas_buf text = {0}, names = {0};
+    bool created;
+    OK(kas_store_open(in_folder("study.db"), KAS_STORE_CREATE, &store));
+    OK(kas_store_begin_study(store, &begun, &created));
+    add_finished(store, 0, "a", 160, 0.60);
+    add_finished(store, 1, "b", 160, 0.601); /* like a */
+    add_finished(store, 2, "c", 157, 0.70);  /* beaten by a */
+    add_finished(store, 3, "d", 150, 0.20);  /* the cheapest */
+    add_finished(store, 4, "e", 90, 0.10);   /* too far behind */
+    add_finished(store, 5, "f", 154, 0.40);
+    kas_store_close(store);
+    OK(kas_from_collect(folder, &text));
+    OK(kas_from_read(kas_buf_text(&text), take_name, &names));
+    assert_string_equal(kas_buf_text(&names), "adfceb");
+    kas_buf_free(&text);
+    kas_buf_free(&names);
 }
 
 TEST_WITH(bad_folders, set_up, tear_down)
