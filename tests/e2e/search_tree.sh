@@ -7,7 +7,7 @@ export KAS_CACHE_DIR=${KAS_CACHE_DIR:-$dir/cache}
 RANDOM=${KAS_FUZZ_SEED:-1}
 "$kas" dataset make shapes -o "$dir/s.h5" --train 300 --test 24 --size 8 --classes 4 >/dev/null
 base=("$kas" search --strategy random --objective accuracy --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --batch 16 --lr 0.005 --seed 1 --threads 1 --device cpu --compile-ahead 0)
-tree=("${base[@]}" --epochs 3 --strategy tree --exploration 1 --known no --generation 4 --rungs 1 --candidates 8)
+tree=("${base[@]}" --epochs 3 --strategy tree --exploration 1 --known no --legality none --generation 4 --rungs 1 --candidates 8)
 
 "${tree[@]}" --study "$dir/plain" >/dev/null 2>"$dir/err" || { cat "$dir/err"; fail "the undisturbed search"; }
 grep -qE 'tree: 8 candidates from [0-9]+ attempts; [0-9]+ nodes' "$dir/err" || fail "nothing is said of the tree"
@@ -20,7 +20,7 @@ same_when_disturbed "${tree[@]}"
 
 # Kernels of another study come first, and the tree learns from them.
 finished=$(lines '"kind": "candidate".*"state": "finished"')
-expect 0 'tree: 1 candidates' "${base[@]}" --epochs 1 --strategy tree --rungs none --known no --generation "$finished" --candidates $((finished + 1)) --study "$dir/next" --from "$dir/plain"
+expect 0 'tree: 1 candidates' "${base[@]}" --epochs 1 --strategy tree --rungs none --known no --legality none --generation "$finished" --candidates $((finished + 1)) --study "$dir/next" --from "$dir/plain"
 [ "$("$kas" best "$dir/next" --json | grep -c '"kind": "candidate".*"generation": 0.*"origin": "from:')" = "$finished" ] || fail "the kernels of the other study are not generation 0"
 [ "$("$kas" best "$dir/next" --json | grep -c '"kind": "candidate".*"generation": 1.*"origin": "tree"')" = 1 ] || fail "generation 1 does not come from the tree"
 expect 0 'known:' "${base[@]}" --study "$dir/x" --strategy tree --rungs none --dry-run

@@ -329,13 +329,22 @@ static bool all_ended(const source *s, const kas_work *items, int count)
     return ended == s->index;
 }
 
+/* Returns how many candidates are members of the population: as many as generation 0 has, but at least
+ * three generations. A small search has large generations, because of the rungs, and no candidate
+ * would otherwise be a parent for longer than one. */
+static int population_of(const source *s)
+{
+    const int first = size_of(s, 0), lasting = 3 * s->options->generation;
+    return first > lasting ? first : lasting;
+}
+
 /* Begins the next generation. */
 static kas_status advance(source *s, const kas_work *items, int count)
 {
     kas_population parents = {0};
     if (s->options->strategy == KAS_STRATEGY_EVOLUTION)
-        KAS_TRY(kas_population_select(s->options, items, count, s->generation + 1, size_of(s, 0),
-                                      &parents));
+        KAS_TRY(kas_population_select(s->options, items, count, s->generation + 1,
+                                      population_of(s), &parents));
     kas_population_free(&s->population);
     s->population = parents;
     if (s->tree)

@@ -246,7 +246,7 @@ double kas_search_latency(int objective)
 
 const char *kas_search_legality(int strategy)
 {
-    return strategy == KAS_STRATEGY_EVOLUTION ? "imitation:0.9" : "";
+    return strategy == KAS_STRATEGY_RANDOM ? "" : "imitation:0.9";
 }
 
 void kas_search_options_write(const kas_search_options *options, kas_buf *out)

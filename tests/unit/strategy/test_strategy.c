@@ -233,6 +233,27 @@ TEST_WITH(the_oldest_die, set_up, tear_down)
     forget(&s);
 }
 
+/* With generations that are nearly as large as the population a candidate still lives for three. */
+TEST_WITH(small_populations_last, set_up, tear_down)
+{
+    kas_search_options o = options_of(KAS_STRATEGY_EVOLUTION);
+    kas_strategy strategy;
+    study s = {.count = 0};
+    int from_first = 0;
+    char first[12][17];
+    o.population = 12, o.generation = 9;
+    OK(kas_strategy_open(&o, target, targets, "", NULL, &strategy));
+    walk(&strategy, &s, 12 + 3 * 9);
+    for (int i = 0; i < 12; i++)
+        memcpy(first[i], s.work[i].name, sizeof first[i]);
+    for (int i = 12 + 2 * 9; i < s.count; i++)
+        for (int j = 0; j < 12; j++)
+            from_first += strstr(s.work[i].parents, first[j]) != NULL;
+    assert_true(from_first > 0);
+    kas_strategy_close(&strategy);
+    forget(&s);
+}
+
 /* Those that ended at a rung are parents by the objective too, among themselves: 3 costs less than
  * anything that went further, and that does not help it; 5 costs more than 4 and is not better. */
 TEST_WITH(parents_that_ended_at_a_rung, set_up, tear_down)

@@ -123,7 +123,7 @@ static const struct argp_option option_list[] = {
      3},
     {"legality", OPTION_LEGALITY, "SCORE[:T]", 0,
      "Reject candidates whose score, fisher or imitation, is below that of the unmodified network, "
-     "or below 1 - T of it (default: evolution imitation:0.9, else none)",
+     "or below 1 - T of it (default: imitation:0.9; random: none)",
      3},
     {"prefilter", OPTION_PREFILTER, "SCORE:K", 0,
      "Of each K proposals of like FLOPs train the one with the best score (docs/scores.md), such "
