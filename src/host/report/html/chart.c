@@ -8,7 +8,7 @@
 
 #include "host/report/html/markup.h"
 
-/* Sizes in pixels; the text of charts has 12 of them (style.css). */
+/* Sizes in pixels; the text of charts has 12 of them (chart.css). */
 enum { NARROW = 358, NARROW_HEIGHT = 300, LEFT = 44, TOP = 26, BELOW = 44, LINE_HEIGHT = 14 };
 
 static void widen(kas_axis *axis, double share)

@@ -9,7 +9,7 @@
  *     ... kas_chart_x(&c, value), kas_chart_y(&c, value) ...
  *     kas_chart_close(&c);
  *
- * Colours and widths of lines are classes of style.css. */
+ * Colours and widths of lines are classes of chart.css. */
 #ifndef KAS_REPORT_HTML_CHART_H
 #define KAS_REPORT_HTML_CHART_H
 

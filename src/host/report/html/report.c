@@ -8,7 +8,8 @@
 #include "host/report/html/sections.h"
 #include "host/report/line.h"
 
-extern const char kas_report_style[]; /* style.css, made into C by mk/report.mk */
+/* chart.css and style.css, made into C by mk/report.mk */
+extern const char kas_chart_style[], kas_report_style[];
 
 /* No script runs and nothing is loaded, whatever a text in the page might try. The icon is there so
  * that no browser asks for one. */
@@ -21,6 +22,7 @@ static void put_head(const char *title, kas_buf *out)
                       "<link rel=\"icon\" href=\"data:,\">\n<title>");
     kas_html_text(out, title);
     kas_buf_puts(out, "</title>\n<style>\n");
+    kas_buf_puts(out, kas_chart_style);
     kas_buf_puts(out, kas_report_style);
     kas_buf_puts(out, "</style>\n</head>\n<body>\n<main>\n");
 }

@@ -7,7 +7,7 @@
 #include "host/report/html/chart.h"
 #include "host/report/html/markup.h"
 
-extern const char kas_report_style[]; /* style.css */
+extern const char kas_chart_style[]; /* html/chart.css */
 
 enum { COLOURS = 6, MOST_LABELS = 32, MOST_ROOM = 240 };
 
@@ -115,17 +115,16 @@ static kas_status draw_picture(const kas_plot *p, kas_buf *out)
     if (status == KAS_OK && height == 0)
         status = kas_fail(KAS_NOTHING_VALID, "%s: there is nothing to draw", p->about);
     if (status == KAS_OK) {
-        /* A page of a report chooses between two widths; here there is one. */
         kas_buf_printf(out,
                        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" "
                        "role=\"img\" aria-label=\"",
                        KAS_CHART_WIDE, height);
         kas_html_text(out, p->about);
         kas_buf_printf(out,
-                       "\">\n<style><![CDATA[\n%s\n.chart.wide { display: block; }\n]]></style>\n"
+                       "\">\n<style><![CDATA[\n%s]]></style>\n"
                        "<rect width=\"100%%\" height=\"100%%\" style=\"fill: var(--page)\"/>\n"
                        "%s</svg>\n",
-                       kas_report_style, kas_buf_text(&panels));
+                       kas_chart_style, kas_buf_text(&panels));
         status = kas_buf_status(out);
     }
     kas_buf_free(&panels);
