@@ -35,7 +35,7 @@ typedef struct kas_cuda {
 
     /* What kas_mem_alloc gave and kas_mem_free has not yet taken back */
     kas_allocation *allocation;
-    int allocations, allocation_capacity;
+    int allocations;
     size_t bytes, peak_bytes;
 
     kas_compiler *compiler;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cuda/cuda.h"
+#include "host/core/grow.h"
 #include "host/core/log.h"
 #include "host/device/group_impl.h"
 
@@ -51,15 +52,9 @@ static kas_status cuda_sync(kas_device *device)
 
 static kas_status remember(kas_cuda *cuda, CUdeviceptr pointer, size_t bytes)
 {
-    if (cuda->allocations == cuda->allocation_capacity) {
-        int capacity = cuda->allocation_capacity ? 2 * cuda->allocation_capacity : 64;
-        kas_allocation *grown =
-            realloc(cuda->allocation, (size_t)capacity * sizeof *cuda->allocation);
-        if (!grown)
-            return kas_fail(KAS_NO_MEMORY, "no memory for a list of %d allocations", capacity);
-        cuda->allocation = grown;
-        cuda->allocation_capacity = capacity;
-    }
+    if (!KAS_GROW(cuda->allocation, cuda->allocations))
+        return kas_fail(KAS_NO_MEMORY, "no memory for a list of %d allocations",
+                        cuda->allocations + 1);
     cuda->allocation[cuda->allocations++] = (kas_allocation){pointer, bytes};
     cuda->bytes += bytes;
     if (cuda->bytes > cuda->peak_bytes)

@@ -1,20 +1,13 @@
 #include "jit/maps.h"
 
-#include <stdlib.h>
-
+#include "host/core/grow.h"
 #include "jit/tuned.h"
 
 static kas_status add(kas_maps *maps, const kas_map *map)
 {
     kas_program *p = maps->program;
-    if (p->maps == maps->room) {
-        const int room = maps->room ? maps->room * 2 : 8;
-        void *grown = realloc(p->map, sizeof *p->map * (size_t)room);
-        if (!grown)
-            return kas_ir_no_memory();
-        p->map = grown;
-        maps->room = room;
-    }
+    if (!KAS_GROW(p->map, p->maps))
+        return kas_ir_no_memory();
     p->map[p->maps++] = *map;
     return KAS_OK;
 }

@@ -8,8 +8,7 @@
 
 typedef struct kas_maps {
     const kas_program_options *options;
-    kas_program *program; /* gets the list of maps */
-    int room;
+    kas_program *program;               /* gets the list of maps */
     bool prescribed[KAS_SCHEDULE_MAPS]; /* those of the schedule file that were met */
 } kas_maps;
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/grow.h"
 #include "jit/emit/emit.h"
 #include "jit/lower/epilogue.h"
 #include "jit/lower/lower.h"
@@ -32,8 +33,7 @@ typedef struct builder {
     bool has_epilogues;
     kas_epilogue_tensors epilogue; /* what they read */
     kas_schedule y_schedule;       /* of y's kernel and of all epilogues */
-    int buffer_room, forward_room, backward_room;
-    int scaling; /* operation that makes weights times the gain; -1: none */
+    int scaling;                   /* operation that makes weights times the gain; -1: none */
 } builder;
 
 /* ---- buffers --------------------------------------------------------------------------------- */
@@ -42,14 +42,8 @@ static kas_status add_buffer(builder *b, int tensor, int *number)
 {
     const kas_ir_tensor *t = &b->ir.tensor[tensor];
     kas_program *p = b->program;
-    if (p->buffers == b->buffer_room) {
-        const int room = b->buffer_room ? b->buffer_room * 2 : 32;
-        void *grown = realloc(p->buffer, sizeof *p->buffer * (size_t)room);
-        if (!grown)
-            return kas_ir_no_memory();
-        p->buffer = grown;
-        b->buffer_room = room;
-    }
+    if (!KAS_GROW(p->buffer, p->buffers))
+        return kas_ir_no_memory();
     const size_t size = kas_dtype_size(t->dtype);
     const bool shares = t->role == KAS_ROLE_X || t->role == KAS_ROLE_Y || t->role == KAS_ROLE_DX ||
                         t->role == KAS_ROLE_DY || t->role == KAS_ROLE_RESIDUAL;
@@ -101,15 +95,8 @@ static kas_status add_operation(builder *b, bool backward, kas_operation **out)
     kas_program *p = b->program;
     kas_operation **list = backward ? &p->backward : &p->forward;
     int *count = backward ? &p->backwards : &p->forwards;
-    int *room = backward ? &b->backward_room : &b->forward_room;
-    if (*count == *room) {
-        const int more = *room ? *room * 2 : 16;
-        void *grown = realloc(*list, sizeof **list * (size_t)more);
-        if (!grown)
-            return kas_ir_no_memory();
-        *list = grown;
-        *room = more;
-    }
+    if (!KAS_GROW(*list, *count))
+        return kas_ir_no_memory();
     *out = &(*list)[(*count)++];
     memset(*out, 0, sizeof **out);
     (*out)->times = p->pieces;

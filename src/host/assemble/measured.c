@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "host/core/file/files.h"
+#include "host/core/grow.h"
 #include "host/core/json/json.h"
 #include "host/core/sha256.h"
 
@@ -25,7 +26,7 @@ struct kas_measured {
     char *path;
     int fd;
     entry *entry;
-    int entries, capacity;
+    int entries;
 };
 
 void kas_measured_key(const char *text, char key[KAS_MEASURED_KEY])
@@ -39,14 +40,8 @@ void kas_measured_key(const char *text, char key[KAS_MEASURED_KEY])
 
 static kas_status remember(kas_measured *file, const char *key, const double *value, int count)
 {
-    if (file->entries == file->capacity) {
-        const int capacity = 2 * file->capacity + 64;
-        entry *grown = realloc(file->entry, sizeof *grown * (size_t)capacity);
-        if (!grown)
-            return kas_fail(KAS_NO_MEMORY, "%s: no memory for %d lines", file->path, capacity);
-        file->entry = grown;
-        file->capacity = capacity;
-    }
+    if (!KAS_GROW(file->entry, file->entries))
+        return kas_fail(KAS_NO_MEMORY, "%s: no memory for %d lines", file->path, file->entries + 1);
     entry *to = &file->entry[file->entries];
     snprintf(to->key, sizeof to->key, "%s", key);
     to->count = count;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "host/bench/bench.h"
+#include "host/core/grow.h"
 #include "host/core/log.h"
 #include "host/model/planned_bytes.h"
 #include "host/net/targets.h"
@@ -39,7 +40,7 @@ typedef struct subject {
     kas_target *target;
     int targets, batch, sampled;
     launch *launch;
-    int launches, capacity;
+    int launches;
     kas_samples ratio; /* of a program's sum to the sum of its floors */
 } subject;
 
@@ -48,14 +49,8 @@ typedef struct subject {
 static kas_status add(subject *s, const char *kernel, const char *layer, bool backward,
                       const kas_sweep *pass)
 {
-    if (s->launches == s->capacity) {
-        const int capacity = 2 * s->capacity + 1024;
-        launch *grown = realloc(s->launch, sizeof *grown * (size_t)capacity);
-        if (!grown)
-            return kas_fail(KAS_NO_MEMORY, "no memory for %d launches", capacity);
-        s->launch = grown;
-        s->capacity = capacity;
-    }
+    if (!KAS_GROW(s->launch, s->launches))
+        return kas_fail(KAS_NO_MEMORY, "no memory for %d launches", s->launches + 1);
     launch *l = &s->launch[s->launches++];
     *l = (launch){.backward = backward,
                   .library = pass->library,

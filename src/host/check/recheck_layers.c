@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "host/check/plain.h"
+#include "host/core/grow.h"
 
 void kas_layers_checked_free(kas_layers_checked *checked)
 {
@@ -76,14 +77,8 @@ static uint64_t hash_of(const kas_replacement *r)
 static kas_status remember(kas_layers_checked *c, const char name[KAS_NAME_SIZE],
                            const kas_replacement *r)
 {
-    if (c->count == c->room) {
-        const size_t room = c->room ? 2 * c->room : 64;
-        kas_layers_seen *more = realloc(c->seen, room * sizeof *more);
-        if (!more)
-            return kas_fail(KAS_NO_MEMORY, "no memory to check %zu samples again", room);
-        c->seen = more;
-        c->room = room;
-    }
+    if (!KAS_GROW(c->seen, c->count))
+        return kas_fail(KAS_NO_MEMORY, "no memory to check %zu samples again", c->count + 1);
     kas_layers_seen *seen = &c->seen[c->count++];
     memcpy(seen->name, name, KAS_NAME_SIZE);
     seen->hash = hash_of(r);

@@ -14,7 +14,7 @@ typedef struct kas_layers_checked {
     uint64_t illegal, over_budget;
     char first[512]; /* the first finding in words */
     kas_layers_seen *seen;
-    size_t count, room;
+    size_t count;
 } kas_layers_checked;
 void kas_layers_checked_free(kas_layers_checked *checked);
 

@@ -3,12 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/grow.h"
 #include "host/device/backend.h"
 
 struct kas_plan {
     kas_device *device;
     kas_step *step;
-    int steps, capacity;
+    int steps;
     bool captures; /* exchanges (kas_plan_capture_exchanges) */
     void *kept;    /* the device's data for the present steps */
     int ahead;     /* runs that kas_plan_time enqueues in front of the one that it measures */
@@ -44,14 +45,8 @@ void kas_plan_free(kas_plan *plan)
 static kas_status append(kas_plan *plan, const kas_step *step)
 {
     forget(plan);
-    if (plan->steps == plan->capacity) {
-        const int capacity = plan->capacity ? 2 * plan->capacity : 64;
-        kas_step *grown = realloc(plan->step, (size_t)capacity * sizeof *grown);
-        if (!grown)
-            return kas_fail(KAS_NO_MEMORY, "no memory for a plan of %d steps", capacity);
-        plan->step = grown;
-        plan->capacity = capacity;
-    }
+    if (!KAS_GROW(plan->step, plan->steps))
+        return kas_fail(KAS_NO_MEMORY, "no memory for a plan of %d steps", plan->steps + 1);
     plan->step[plan->steps++] = *step;
     return KAS_OK;
 }

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "host/core/grow.h"
 #include "host/core/random.h"
 #include "host/interpret/vector.h"
 #include "host/model/params.h"
@@ -54,12 +55,8 @@ static struct kas_drawn *entry(kas_normals *normals, uint64_t seed, int layer, i
         if (normals->list[i].layer == layer && normals->list[i].slot == slot &&
             normals->list[i].seed == seed)
             return &normals->list[i];
-    if (normals->count % 64 == 0) {
-        void *grown = realloc(normals->list, sizeof *normals->list * ((size_t)normals->count + 64));
-        if (!grown)
-            return NULL;
-        normals->list = grown;
-    }
+    if (!KAS_GROW(normals->list, normals->count))
+        return NULL;
     normals->list[normals->count] = (struct kas_drawn){.seed = seed, .layer = layer, .slot = slot};
     return &normals->list[normals->count++];
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/grow.h"
 #include "host/core/random.h"
 
 enum { ALIGN = 64, MAX_SLOTS = KAS_PARAM_GAIN_SLOT };
@@ -12,12 +13,8 @@ enum { ALIGN = 64, MAX_SLOTS = KAS_PARAM_GAIN_SLOT };
 /* Adds a parameter to the list. Its offset is set when all are known. */
 static kas_status add(kas_params *p, kas_param param, const char *layer, const char *suffix)
 {
-    if (p->count % 64 == 0) {
-        kas_param *grown = realloc(p->param, sizeof *grown * (size_t)(p->count + 64));
-        if (!grown)
-            return kas_fail(KAS_NO_MEMORY, "no memory for the list of parameters");
-        p->param = grown;
-    }
+    if (!KAS_GROW(p->param, p->count))
+        return kas_fail(KAS_NO_MEMORY, "no memory for the list of parameters");
     snprintf(param.name, sizeof param.name, "%s.%s", layer, suffix);
     param.size = 1;
     for (int i = 0; i < param.rank; i++)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/grow.h"
 #include "host/model/model_impl.h"
 
 typedef struct counter {
@@ -52,15 +53,9 @@ static kas_sweep *pass(counter *c, const char *what, int layer, double bytes)
     kas_planned_bytes *t = c->out;
     if (c->status != KAS_OK)
         return NULL;
-    if (t->passes == t->capacity) {
-        const int capacity = 2 * t->capacity + 64;
-        kas_sweep *grown = realloc(t->pass, sizeof *grown * (size_t)capacity);
-        if (!grown) {
-            c->status = kas_fail(KAS_NO_MEMORY, "no memory to count the bytes of a step");
-            return NULL;
-        }
-        t->pass = grown;
-        t->capacity = capacity;
+    if (!KAS_GROW(t->pass, t->passes)) {
+        c->status = kas_fail(KAS_NO_MEMORY, "no memory to count the bytes of a step");
+        return NULL;
     }
     t->pass[t->passes] = (kas_sweep){
         .what = what, .layer = layer, .operation = c->operation, .bytes = bytes, .seconds = NAN};

@@ -59,7 +59,7 @@ typedef struct kas_sweep {
 
 typedef struct kas_planned_bytes {
     kas_sweep *pass; /* [passes] in the order of the step */
-    int passes, capacity;
+    int passes;
     double bytes; /* of all passes */
     double floor_bytes, floor_flops;
 } kas_planned_bytes;

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "host/core/grow.h"
 #include "host/model/tape_impl.h"
 
 /* ---- buffers and operations ------------------------------------------------------------------ */
@@ -103,15 +104,9 @@ void kas_tape_append(kas_tape_builder *b, kas_tape_op op)
     kas_tape *t = b->tape;
     if (b->status != KAS_OK)
         return;
-    if (t->ops == t->op_capacity) {
-        int capacity = 2 * t->ops + 64;
-        kas_tape_op *grown = realloc(t->op, sizeof *grown * (size_t)capacity);
-        if (!grown) {
-            b->status = kas_fail(KAS_NO_MEMORY, "no memory to plan a step");
-            return;
-        }
-        t->op = grown;
-        t->op_capacity = capacity;
+    if (!KAS_GROW(t->op, t->ops)) {
+        b->status = kas_fail(KAS_NO_MEMORY, "no memory to plan a step");
+        return;
     }
     const int slots[] = {op.x.slot,   op.x1.slot,   op.y.slot, op.dy.slot, op.dx.slot, op.dx1.slot,
                          op.dy1.slot, op.base.slot, op.saved,  op.work,    op.pooled};

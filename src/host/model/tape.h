@@ -100,7 +100,7 @@ typedef struct kas_tape_op {
 } kas_tape_op;
 
 typedef struct kas_tape {
-    int ops, op_capacity, slots, slot_capacity;
+    int ops, slots, slot_capacity;
     kas_tape_op *op;
     kas_layout_buffer *buffer; /* buffers */
     size_t bytes;              /* of the block that holds all buffers */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/grow.h"
 #include "host/core/intern.h"
 #include "host/net/layer_shape.h"
 
@@ -19,23 +20,11 @@ static kas_status fail_memory(const kas_net *net)
     return kas_fail(KAS_NO_MEMORY, "no memory for network \"%s\"", net->name);
 }
 
-static kas_status reserve(kas_builder *b)
-{
-    if (b->net->layers < b->capacity)
-        return KAS_OK;
-    int capacity = b->capacity ? 2 * b->capacity : 64;
-    kas_layer *grown = realloc(b->net->layer, sizeof *grown * (size_t)capacity);
-    if (!grown)
-        return fail_memory(b->net);
-    b->net->layer = grown;
-    b->capacity = capacity;
-    return KAS_OK;
-}
-
 static kas_status append(kas_builder *b, kas_layer layer)
 {
     kas_net *net = b->net;
-    KAS_TRY(reserve(b));
+    if (!KAS_GROW(net->layer, net->layers))
+        return fail_memory(net);
     int *in = KAS_ARENA_NEW(net->inputs, int, layer.inputs);
     if (!in)
         return fail_memory(net);

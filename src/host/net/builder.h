@@ -10,7 +10,6 @@
 
 typedef struct kas_builder {
     kas_net *net;
-    int capacity;
     kas_status status;
 } kas_builder;
 

@@ -119,9 +119,6 @@ kas_status kas_store_identify(kas_store *store);
  * must be open. */
 kas_status kas_sqlite_retire(kas_store *store);
 kas_status kas_store_make_answers(kas_store *store); /* the table, if it is missing */
-/* Grows an array of `size`-byte elements from `count` by one, to the next power of two. Returns
- * false when memory is exhausted. */
-bool kas_store_grow(void **array, int count, size_t size);
 
 /* Tells those who wait that there may be something to claim. It is a transaction of its own, behind
  * that of the change: PostgreSQL flushes transactions that notify one after another. Who is killed

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/grow.h"
 #include "host/store/postgres.h"
 
 const char *const kas_work_role_names[] = {"all", "train", "measure", NULL};
@@ -110,7 +111,7 @@ kas_status kas_store_members(kas_store *store, kas_member **out, int *count)
                             ""));
     kas_status status = kas_sql_step(stmt, &row);
     while (status == KAS_OK && row) {
-        if (!kas_store_grow((void **)out, *count, sizeof **out)) {
+        if (!KAS_GROW(*out, *count)) {
             status = kas_fail(KAS_NO_MEMORY, "%s: out of memory", store->path);
             break;
         }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/grow.h"
 #include "host/store/work_row.h"
 
 static const char *const kind_names[] = {"baseline",       "candidate",     "final",
@@ -116,16 +117,6 @@ kas_status kas_work_read_row(kas_store *store, kas_sql_stmt *stmt, kas_work *out
     return copy_text(store, stmt, 38, &out->exchange);
 }
 
-bool kas_store_grow(void **array, int count, size_t size)
-{
-    if (count & (count - 1)) /* capacity is the next power of two */
-        return true;
-    void *larger = realloc(*array, (count ? 2 * (size_t)count : 1) * size);
-    if (larger)
-        *array = larger;
-    return larger != NULL;
-}
-
 kas_status kas_store_list(kas_store *store, kas_work **out, int *count)
 {
     *out = NULL;
@@ -144,7 +135,7 @@ kas_status kas_store_list(kas_store *store, kas_work **out, int *count)
         status = kas_sql_step(stmt, &row);
         if (status != KAS_OK || !row)
             break;
-        if (!kas_store_grow((void **)out, *count, sizeof **out))
+        if (!KAS_GROW(*out, *count))
             status = kas_fail(KAS_NO_MEMORY, "%s: out of memory", store->path);
         else
             status = kas_work_read_row(store, stmt, &(*out)[(*count)++]);
@@ -173,7 +164,7 @@ kas_status kas_store_epochs(kas_store *store, int64_t id, kas_epoch **out, int *
         status = kas_sql_step(stmt, &row);
         if (status != KAS_OK || !row)
             break;
-        if (!kas_store_grow((void **)out, *count, sizeof **out)) {
+        if (!KAS_GROW(*out, *count)) {
             status = kas_fail(KAS_NO_MEMORY, "%s: out of memory", store->path);
             break;
         }

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/grow.h"
 #include "host/store/work_row.h"
 
 /* A row without an item says up to which number the others were read. */
@@ -36,7 +37,7 @@ static int by_place(const void *a, const void *b)
 /* Takes the contents of `work`. */
 static kas_status insert(kas_store *store, kas_work **list, int *count, int at, kas_work *work)
 {
-    if (!kas_store_grow((void **)list, *count, sizeof **list)) {
+    if (!KAS_GROW(*list, *count)) {
         kas_work_clear(work);
         return kas_fail(KAS_NO_MEMORY, "%s: out of memory", store->path);
     }

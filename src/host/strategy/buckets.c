@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/grow.h"
 #include "host/core/rank.h"
 
 static int bucket_of(const kas_work *work)
@@ -101,13 +102,10 @@ static kas_status empty(kas_buckets *b, const int *member, const double *score)
 kas_status kas_buckets_add(kas_buckets *b, kas_work *work, const double score[KAS_BUCKET_SCORES],
                            bool stored)
 {
-    kas_waiting *grown = realloc(b->waiting, sizeof *grown * ((size_t)b->waits + 1));
     int *member = malloc(sizeof *member * (size_t)b->each), members = 0;
     double *combined = malloc(sizeof *combined * (size_t)b->each);
     kas_status status = KAS_OK;
-    if (grown)
-        b->waiting = grown;
-    if (!grown || !member || !combined) {
+    if (!member || !combined || !KAS_GROW(b->waiting, b->waits)) {
         kas_work_clear(work);
         free(member);
         free(combined);

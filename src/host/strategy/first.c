@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "host/core/embedded.h"
+#include "host/core/grow.h"
 #include "host/core/log.h"
 #include "host/predict/keep.h"
 #include "host/space/commute.h"
@@ -49,13 +50,11 @@ static bool has(const making *m, const char *name)
 /* Takes ownership of what the replacement holds. */
 static kas_status append(making *m, const char *origin, const char *name, kas_replacement *r)
 {
-    kas_first *grown = realloc(m->list, sizeof *grown * ((size_t)m->count + 1));
-    if (!grown) {
+    if (!KAS_GROW(m->list, m->count)) {
         kas_replacement_free(r);
         return kas_fail(KAS_NO_MEMORY, "known kernels: out of memory");
     }
-    m->list = grown;
-    kas_first *one = &grown[m->count++];
+    kas_first *one = &m->list[m->count++];
     *one = (kas_first){.replacement = *r};
     snprintf(one->origin, sizeof one->origin, "%s", origin);
     snprintf(one->name, sizeof one->name, "%s", name);

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "host/core/grow.h"
 #include "host/space/sample/beginning.h"
 #include "host/strategy/select.h"
 #include "host/strategy/tree.h"
@@ -146,10 +147,8 @@ kas_status kas_kernel_tree_visit(kas_kernel_tree *g, const kas_replacement *cand
 
 kas_status kas_kernel_tree_drop(kas_kernel_tree *g)
 {
-    int64_t *longer = realloc(g->dropped, sizeof *longer * ((size_t)g->drops + 1));
-    if (!longer)
+    if (!KAS_GROW(g->dropped, g->drops))
         return kas_fail(KAS_NO_MEMORY, "a search tree: out of memory");
-    g->dropped = longer;
     g->dropped[g->drops++] = kas_tree_visits(g->tree) - 1;
     return KAS_OK;
 }

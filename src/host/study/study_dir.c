@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "host/core/file/files.h"
+#include "host/core/grow.h"
 #include "host/core/integer.h"
 
 kas_status kas_study_path(const char *study, const char *relative, char out[KAS_STUDY_PATH])
@@ -143,13 +144,10 @@ static kas_status list_files(const char *folder, entry **out, int *count)
             continue;
         one.size = (uint64_t)info.st_size;
         one.changed = info.st_mtim;
-        entry *larger = realloc(*out, (size_t)(*count + 1) * sizeof **out);
-        if (larger) {
-            *out = larger;
-            larger[(*count)++] = one;
-        } else {
+        if (KAS_GROW(*out, *count))
+            (*out)[(*count)++] = one;
+        else
             status = kas_fail(KAS_NO_MEMORY, "%s: out of memory", folder);
-        }
     }
     closedir(dir);
     return status;

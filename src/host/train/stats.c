@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "host/core/grow.h"
+
 void kas_samples_free(kas_samples *s)
 {
     free(s->value);
@@ -10,14 +12,8 @@ void kas_samples_free(kas_samples *s)
 
 kas_status kas_samples_add(kas_samples *s, double value)
 {
-    if (s->count == s->capacity) {
-        int capacity = s->capacity ? 2 * s->capacity : 64;
-        double *grown = realloc(s->value, sizeof *grown * (size_t)capacity);
-        if (!grown)
-            return kas_fail(KAS_NO_MEMORY, "no memory for %d measurements", capacity);
-        s->value = grown;
-        s->capacity = capacity;
-    }
+    if (!KAS_GROW(s->value, s->count))
+        return kas_fail(KAS_NO_MEMORY, "no memory for %d measurements", s->count + 1);
     s->value[s->count++] = value;
     return KAS_OK;
 }

@@ -7,7 +7,7 @@
 
 typedef struct kas_samples {
     double *value; /* owned */
-    int count, capacity;
+    int count;
 } kas_samples;
 
 void kas_samples_free(kas_samples *samples);

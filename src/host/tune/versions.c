@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/grow.h"
 #include "host/core/log.h"
 #include "host/tune/record.h"
 
@@ -80,10 +81,8 @@ static void put_text(const kas_tuner *t, part one, kas_buf *out)
 static kas_status load(kas_tuner *t, const char *path, const part *list, int count)
 {
     kas_module *module;
-    kas_module **grown = realloc(t->module, sizeof *grown * (size_t)(t->modules + 1));
-    if (!grown)
+    if (!KAS_GROW(t->module, t->modules))
         return kas_tune_no_memory();
-    t->module = grown;
     KAS_TRY(kas_module_load(t->device, path, &module));
     t->module[t->modules++] = module;
     for (int k = 0; k < count; k++)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "host/core/buf.h"
+#include "host/core/grow.h"
 
 typedef struct entry {
     kas_buf text; /* kas_kernel_nameless */
@@ -12,7 +13,7 @@ typedef struct entry {
 
 typedef struct table {
     entry *entry;
-    int entries, room;
+    int entries;
 } table;
 
 static void free_table(table *t)
@@ -55,14 +56,8 @@ static const entry *find(const table *t, const kas_buf *text)
 
 static kas_status add(table *t, const kas_buf *text, const char *function)
 {
-    if (t->entries == t->room) {
-        const int room = t->room ? 2 * t->room : 64;
-        entry *grown = realloc(t->entry, sizeof *grown * (size_t)room);
-        if (!grown)
-            return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
-        t->entry = grown;
-        t->room = room;
-    }
+    if (!KAS_GROW(t->entry, t->entries))
+        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
     t->entry[t->entries++] = (entry){*text, function};
     return KAS_OK;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/grow.h"
 #include "host/core/sha256.h"
 #include "jit/compile/share.h"
 
@@ -20,10 +21,8 @@ typedef struct cutter {
 /* Begins a unit with its choice of KAS_DTYPE (docs/dialect.md). */
 static kas_status new_unit(kas_units *p, kas_dtype dtype)
 {
-    void *grown = realloc(p->text, sizeof *p->text * ((size_t)p->count + 1));
-    if (!grown)
+    if (!KAS_GROW(p->text, p->count))
         return kas_fail(KAS_NO_MEMORY, "no memory for the text of %d units", p->count + 1);
-    p->text = grown;
     kas_buf *text = &p->text[p->count++];
     *text = (kas_buf){0};
     kas_buf_printf(text, "#undef KAS_DTYPE\n#define KAS_DTYPE %d\n\n", (int)dtype);

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/grow.h"
+
 /* Two words at a time, each in a chain of multiplications of its own: lowering spends a tenth of its
  * time here. */
 static uint32_t hash_words(const void *data, size_t size)
@@ -53,14 +55,8 @@ static int rehash(kas_hashcons *table)
 static int append(kas_hashcons *table, kas_arena *arena, const void *data, size_t size,
                   uint32_t hash)
 {
-    if (table->count == table->capacity) {
-        int capacity = table->capacity ? table->capacity * 2 : 128;
-        void *entry = realloc(table->entry, sizeof *table->entry * (size_t)capacity);
-        if (!entry)
-            return -1;
-        table->entry = entry;
-        table->capacity = capacity;
-    }
+    if (!KAS_GROW(table->entry, table->count))
+        return -1;
     void *copy = kas_arena_alloc(arena, size);
     if (!copy)
         return -1;

@@ -12,7 +12,7 @@ typedef struct kas_hashcons {
         const void *data;
         uint32_t size, hash;
     } * entry;
-    int count, capacity;
+    int count;
     int *slot; /* open addressing; -1 = empty */
     int slots;
 } kas_hashcons;

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/grow.h"
+
 kas_status kas_ir_init(kas_ir *ir)
 {
     *ir = (kas_ir){.status = KAS_OK};
@@ -45,15 +47,9 @@ void kas_ir_fail(kas_ir *ir, kas_status status)
 
 int kas_ir_var(kas_ir *ir, int64_t size)
 {
-    if (ir->vars == ir->var_capacity) {
-        int capacity = ir->var_capacity ? ir->var_capacity * 2 : 256;
-        void *grown = realloc(ir->var_size, sizeof *ir->var_size * (size_t)capacity);
-        if (!grown) {
-            kas_ir_fail(ir, kas_ir_no_memory());
-            return 0;
-        }
-        ir->var_size = grown;
-        ir->var_capacity = capacity;
+    if (!KAS_GROW(ir->var_size, ir->vars)) {
+        kas_ir_fail(ir, kas_ir_no_memory());
+        return 0;
     }
     ir->var_size[ir->vars] = size;
     return ir->vars++;
@@ -125,15 +121,9 @@ int kas_ir_add_tensor(kas_ir *ir, kas_tensor_kind kind, int rank, const int64_t 
                                  rank, KAS_IR_RANK));
         return 0;
     }
-    if (ir->tensors == ir->tensor_capacity) {
-        int capacity = ir->tensor_capacity ? ir->tensor_capacity * 2 : 128;
-        void *grown = realloc(ir->tensor, sizeof *ir->tensor * (size_t)capacity);
-        if (!grown) {
-            kas_ir_fail(ir, kas_ir_no_memory());
-            return 0;
-        }
-        ir->tensor = grown;
-        ir->tensor_capacity = capacity;
+    if (!KAS_GROW(ir->tensor, ir->tensors)) {
+        kas_ir_fail(ir, kas_ir_no_memory());
+        return 0;
     }
     kas_ir_tensor t = {.kind = kind,
                        .role = KAS_ROLE_SCRATCH,

@@ -187,9 +187,9 @@ typedef struct kas_ir {
     kas_range *ix_range; /* by kas_ix */
     int ix_ranges;
     int64_t *var_size;
-    int vars, var_capacity;
+    int vars;
     kas_ir_tensor *tensor;
-    int tensors, tensor_capacity;
+    int tensors;
     kas_ir_join join[2];    /* what Y and X's gradient repeat */
     int *order;             /* tensors, operands before what reads them; set by kas_fuse */
     int *memo, *memo_stamp; /* kas_ex_map uses them */

@@ -12,6 +12,7 @@
 #include "host/cli/sampler_options.h"
 #include "host/core/file/files.h"
 #include "host/core/file/folder.h"
+#include "host/core/grow.h"
 #include "host/core/log.h"
 #include "host/report/line.h"
 #include "host/report/table.h"
@@ -387,10 +388,8 @@ typedef struct parents {
 static kas_status add_parent(void *context, const char *path)
 {
     parents *p = context;
-    kas_kernel *grown = realloc(p->kernel, sizeof *grown * (size_t)(p->count + 1));
-    if (!grown)
+    if (!KAS_GROW(p->kernel, p->count))
         return kas_fail(KAS_NO_MEMORY, "no memory for %d kernels", p->count + 1);
-    p->kernel = grown;
     return kas_kernel_read_file(path, &p->kernel[p->count++]);
 }
 

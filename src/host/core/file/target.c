@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/core/grow.h"
+
 enum { MAX_LINKS = 40 /* as the kernel's */ };
 
 typedef struct input {
@@ -17,21 +19,15 @@ typedef struct input {
     char path[256]; /* for messages */
 } input;
 static input *inputs;
-static int input_count, input_room;
+static int input_count;
 
 kas_status kas_file_is_input(const char *path)
 {
     struct stat info;
     if (stat(path, &info) != 0)
         return KAS_OK;
-    if (input_count == input_room) {
-        const int room = input_room ? 2 * input_room : 16;
-        void *grown = realloc(inputs, sizeof *inputs * (size_t)room);
-        if (!grown)
-            return kas_fail(KAS_NO_MEMORY, "no memory for the names of %d inputs", room);
-        inputs = grown;
-        input_room = room;
-    }
+    if (!KAS_GROW(inputs, input_count))
+        return kas_fail(KAS_NO_MEMORY, "no memory for the names of %d inputs", input_count + 1);
     input *i = &inputs[input_count++];
     *i = (input){.device = info.st_dev, .inode = info.st_ino};
     snprintf(i->path, sizeof i->path, "%s", path);
@@ -42,7 +38,7 @@ void kas_file_forget_inputs(void)
 {
     free(inputs);
     inputs = NULL;
-    input_count = input_room = 0;
+    input_count = 0;
 }
 
 static const input *find_input(const struct stat *info)

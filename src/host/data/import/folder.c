@@ -9,6 +9,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "host/core/grow.h"
 #include "host/core/random.h"
 #include "host/data/dataset.h"
 
@@ -22,15 +23,7 @@ static kas_status no_memory(void)
 /* Appends a path and takes ownership of it, even when it fails. */
 static kas_status append(kas_file_list *list, char *path, uint16_t label)
 {
-    if (path && list->count == list->capacity) {
-        uint32_t capacity = list->capacity ? 2 * list->capacity : 1024;
-        char **paths = realloc(list->path, capacity * sizeof *paths);
-        list->path = paths ? paths : list->path;
-        uint16_t *labels = realloc(list->label, capacity * sizeof *labels);
-        list->label = labels ? labels : list->label;
-        list->capacity = paths && labels ? capacity : list->capacity;
-    }
-    if (!path || list->count == list->capacity) {
+    if (!path || !KAS_GROW(list->path, list->count) || !KAS_GROW(list->label, list->count)) {
         free(path);
         return no_memory();
     }
@@ -174,9 +167,7 @@ static kas_status add_class(kas_folder *f, const char *name, const char *path)
         return kas_fail(KAS_BAD_INPUT,
                         "%s: expected at most %d classes with names of 1 to %d bytes", path,
                         KAS_DATASET_MAX_CLASSES, KAS_DATASET_NAME_SIZE - 1);
-    char **names = realloc(f->class_name, (f->classes + 1) * sizeof *names);
-    f->class_name = names ? names : f->class_name;
-    if (!names || !(names[f->classes] = strdup(name)))
+    if (!KAS_GROW(f->class_name, f->classes) || !(f->class_name[f->classes] = strdup(name)))
         return no_memory();
     f->classes++;
     return KAS_OK;

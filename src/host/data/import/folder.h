@@ -17,7 +17,7 @@
 typedef struct kas_file_list {
     char **path;     /* [count] owned */
     uint16_t *label; /* [count] */
-    uint32_t count, capacity;
+    uint32_t count;
 } kas_file_list;
 
 typedef struct kas_folder {

@@ -27,7 +27,7 @@ static summary summarise(const kas_report_view *v, const kas_report_group *g)
     }
     if (!s.found)
         return s;
-    kas_samples all = {best, s.found, s.found};
+    kas_samples all = {best, s.found};
     s.low = kas_samples_quantile(&all, 0);
     s.median = kas_samples_quantile(&all, 0.5);
     s.high = kas_samples_quantile(&all, 1);

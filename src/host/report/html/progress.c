@@ -33,7 +33,7 @@ static bool band_at(const kas_report_view *v, const kas_report_group *g, double 
         if (isnan(value[i]))
             return false;
     }
-    kas_samples all = {value, g->count, g->count};
+    kas_samples all = {value, g->count};
     *out = (band){kas_samples_quantile(&all, 0), kas_samples_quantile(&all, 0.5),
                   kas_samples_quantile(&all, 1)};
     return true;

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/core/grow.h"
 #include "host/leaderboard/judge.h"
 #include "host/leaderboard/objective.h"
 #include "host/search/supervisor/supervisor_state.h"
@@ -39,11 +40,9 @@ static kas_status collect(const kas_supervisor *s, const char *name, const kas_w
     struct stat info;
     if (i < 0 || !kas_work_ended(s->list[i].state))
         return KAS_OK;
-    weights_file *grown = realloc(*out, sizeof *grown * (size_t)(*count + 1));
-    if (!grown)
+    if (!KAS_GROW(*out, *count))
         return kas_fail(KAS_NO_MEMORY, "no memory for the list of weights");
-    *out = grown;
-    weights_file *k = &grown[*count];
+    weights_file *k = &(*out)[*count];
     *k = (weights_file){.work = &s->list[i],
                         .wanted =
                             kas_judge_on_frontier(s->list, s->count, i) || &s->list[i] == leader};

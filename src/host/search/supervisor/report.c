@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "host/core/grow.h"
 #include "host/leaderboard/rungs.h"
 #include "host/leaderboard/publish.h"
 #include "host/search/supervisor/supervisor_state.h"
@@ -241,10 +242,8 @@ kas_status kas_worker_release(kas_supervisor *s, kas_worker *worker, kas_item *i
 /* Returns the item to the queue, to be tried again alone. */
 static kas_status retry_alone(kas_supervisor *s, kas_worker *worker, kas_item *item, bool failed)
 {
-    int64_t *grown = realloc(s->solo, sizeof *grown * ((size_t)s->solos + 1));
-    if (!grown)
+    if (!KAS_GROW(s->solo, s->solos))
         return kas_fail(KAS_NO_MEMORY, "items to be tried alone: out of memory");
-    s->solo = grown;
     s->solo[s->solos++] = item->work.id;
     return kas_worker_release(s, worker, item, failed);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/grow.h"
 #include "host/space/canvas/workshop.h"
 #include "host/space/commute.h"
 #include "host/space/primitive.h"
@@ -33,7 +34,7 @@ typedef struct beginning {
 struct kas_beginnings {
     kas_workshop workshop;
     beginning *list; /* owned: [count] */
-    int count, room;
+    int count;
 };
 
 /* A beginning on its way into the growth. */
@@ -159,7 +160,6 @@ static kas_reject replay(kas_workshop *w, const prefix *p, int primitives, uint3
 typedef struct listing {
     kas_workshop *w;
     beginning *out;
-    int room;
     /* What has been settled, or would be by a choice that needs it */
     uint32_t group;
     int split;
@@ -168,14 +168,8 @@ typedef struct listing {
 
 static kas_status add_choice(listing *l, const choice *c)
 {
-    if (l->out->choices == l->room) {
-        const int room = l->room ? 2 * l->room : 16;
-        choice *grown = realloc(l->out->list, (size_t)room * sizeof *grown);
-        if (!grown)
-            return kas_fail(KAS_NO_MEMORY, "beginnings of kernels: out of memory");
-        l->out->list = grown;
-        l->room = room;
-    }
+    if (!KAS_GROW(l->out->list, l->out->choices))
+        return kas_fail(KAS_NO_MEMORY, "beginnings of kernels: out of memory");
     l->out->list[l->out->choices++] = *c;
     return KAS_OK;
 }
@@ -322,14 +316,8 @@ static kas_status list_types(kas_workshop *w, const prefix *p, beginning *out)
 
 static kas_status add_beginning(kas_beginnings *b, const beginning *new)
 {
-    if (b->count == b->room) {
-        const int room = b->room ? 2 * b->room : 64;
-        beginning *grown = realloc(b->list, (size_t)room * sizeof *grown);
-        if (!grown)
-            return kas_fail(KAS_NO_MEMORY, "beginnings of kernels: out of memory");
-        b->list = grown;
-        b->room = room;
-    }
+    if (!KAS_GROW(b->list, b->count))
+        return kas_fail(KAS_NO_MEMORY, "beginnings of kernels: out of memory");
     b->list[b->count] = *new;
     const prefix p = prefix_of(b, b->count);
     const bool quiet = kas_quiet(true);
