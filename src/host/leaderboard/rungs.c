@@ -49,8 +49,9 @@ static bool find_rung(const kas_work *work, int items, int *generation, int *run
 }
 
 /* Fills the list with those that wait, the best first. */
-static kas_status list_waiting(const kas_work *work, int items, int generation, int rung,
-                               kas_point *point, int *order, kas_settled *list, int *count)
+static kas_status list_waiting(const kas_search_options *options, const kas_work *work, int items,
+                               int generation, int rung, kas_point *point, int *order,
+                               kas_settled *list, int *count)
 {
     int64_t *id = calloc((size_t)items + 1, sizeof *id);
     if (!id)
@@ -62,7 +63,7 @@ static kas_status list_waiting(const kas_work *work, int items, int generation, 
             point[n] = kas_objective_point(&work[i], NULL, kas_judge_cost(&work[i]));
             id[n++] = work[i].id;
         }
-    const kas_status status = kas_objective_order(KAS_OBJECTIVE_ACCURACY, 0, point, n, order);
+    const kas_status status = kas_objective_select(options, point, n, order);
     for (int i = 0; i < n && status == KAS_OK; i++)
         list[i] = (kas_settled){.id = id[order[i]], .rung = rung};
     free(id);
@@ -81,9 +82,9 @@ kas_status kas_rungs_settle(const kas_search_options *options, const kas_work *w
     kas_point *point = calloc((size_t)items + 1, sizeof *point);
     int *order = calloc((size_t)items + 1, sizeof *order);
     kas_settled *list = calloc((size_t)items + 1, sizeof *list);
-    kas_status status = point && order && list
-                            ? list_waiting(work, items, generation, rung, point, order, list, &n)
-                            : kas_fail(KAS_NO_MEMORY, "a rung: out of memory");
+    kas_status status = point && order && list ? list_waiting(options, work, items, generation,
+                                                              rung, point, order, list, &n)
+                                               : kas_fail(KAS_NO_MEMORY, "a rung: out of memory");
     free(point);
     free(order);
     if (status != KAS_OK) {
@@ -126,8 +127,9 @@ static kas_status accuracy_at(kas_store *store, const kas_work *w, int epochs, d
     return KAS_OK;
 }
 
-static kas_status rank_at(kas_store *store, const kas_work *work, int items, int epochs,
-                          kas_point *point, int *order, const kas_work **found, field *out)
+static kas_status rank_at(kas_store *store, const kas_search_options *options, const kas_work *work,
+                          int items, int epochs, kas_point *point, int *order,
+                          const kas_work **found, field *out)
 {
     int n = 0;
     for (int i = 0; i < items; i++) {
@@ -139,7 +141,7 @@ static kas_status rank_at(kas_store *store, const kas_work *work, int items, int
         point[n].accuracy = accuracy;
         found[n++] = &work[i];
     }
-    KAS_TRY(kas_objective_order(KAS_OBJECTIVE_ACCURACY, 0, point, n, order));
+    KAS_TRY(kas_objective_select(options, point, n, order));
     for (int i = 0; i < n; i++)
         out->work[i] = found[order[i]];
     out->count = n;
@@ -147,15 +149,17 @@ static kas_status rank_at(kas_store *store, const kas_work *work, int items, int
 }
 
 /* Ranks those that have reached a rung. The caller frees out->work. */
-static kas_status reach(kas_store *store, const kas_work *work, int items, int epochs, field *out)
+static kas_status reach(kas_store *store, const kas_search_options *options, const kas_work *work,
+                        int items, int epochs, field *out)
 {
     kas_point *point = calloc((size_t)items + 1, sizeof *point);
     int *order = calloc((size_t)items + 1, sizeof *order);
     const kas_work **found = calloc((size_t)items + 1, sizeof *found);
     *out = (field){.work = calloc((size_t)items + 1, sizeof *out->work)};
-    const kas_status status = point && order && found && out->work
-                                  ? rank_at(store, work, items, epochs, point, order, found, out)
-                                  : kas_fail(KAS_NO_MEMORY, "a rung: out of memory");
+    const kas_status status =
+        point && order && found && out->work
+            ? rank_at(store, options, work, items, epochs, point, order, found, out)
+            : kas_fail(KAS_NO_MEMORY, "a rung: out of memory");
     free(found);
     free(order);
     free(point);
@@ -185,7 +189,7 @@ static kas_status find_promoted(kas_store *store, const kas_search_options *opti
     *out = NULL;
     if (count_at(work, items, rung) == 0)
         return KAS_OK;
-    const kas_status status = reach(store, work, items, epochs, &field);
+    const kas_status status = reach(store, options, work, items, epochs, &field);
     const int best = (field.count + (coming ? 0 : KAS_RUNGS_ETA - 1)) / KAS_RUNGS_ETA;
     for (int i = 0; status == KAS_OK && i < best && !*out; i++)
         if (waits_at(field.work[i], rung)) {

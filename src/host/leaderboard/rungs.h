@@ -1,8 +1,11 @@
 /* Rungs: successive halving within a generation (docs/search.md, "Rungs").
  *
  * All candidates of a generation are trained to the first rung. When each of them is there, or has
- * ended before, the best third goes on to the next rung, from its checkpoint, and the others end.
- * So a decision depends on the results of the generation alone, never on timing: every run promotes
+ * ended before, the best third by the study's objective (kas_objective_select) goes on to the next
+ * rung, from its checkpoint, and the others end. Cost stands in place of latency, as for parents. A
+ * loss is not known at a rung, so accuracies are compared with that of the best one: successive
+ * halving by fronts (Schmucker et al., "Multi-objective Asynchronous Successive Halving", 2021). So
+ * a decision depends on the results of the generation alone, never on timing: every run promotes
  * the same candidates.
  *
  * With --asynchronous there are no generations (ASHA: Li et al., "A System for Massively Parallel

@@ -22,7 +22,7 @@ enum { KAS_HOST_ARITHMETIC = 5, KAS_CODE_VERSION_SIZE = 17 };
 
 /* Raise this when a strategy chooses otherwise from the same results: other parents, or another way
  * through the tree. */
-enum { KAS_CHOICE_VERSION = 4 };
+enum { KAS_CHOICE_VERSION = 5 };
 
 /* Computes the version, 16 hex digits, in some ten milliseconds. */
 kas_status kas_code_version(char out[KAS_CODE_VERSION_SIZE]);

@@ -345,6 +345,7 @@ static kas_search_options with_rungs(void)
     kas_search_options o = judging("none");
     o.recipe.epochs = 30;
     o.rungs = (kas_int_list){3, {1, 3, 10}};
+    o.objective = KAS_OBJECTIVE_ACCURACY;
     return o;
 }
 
