@@ -146,10 +146,10 @@ kas_point kas_objective_point(const kas_work *work, const kas_work *baseline, do
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* What a candidate is judged by: the ratio of its latency, and the points that it loses on each half
- * (KAS_SELECTING, KAS_CONFIRMING). */
+/* What a candidate is judged by: the ratio of its latency, and the points that it loses on the half
+ * that selects. */
 typedef struct figures {
-    double ratio, loss[2];
+    double ratio, loss;
 } figures;
 
 /* What finalists are chosen by. */
@@ -204,8 +204,7 @@ double kas_objective_ratio(const kas_search_options *options, const kas_work *wo
 static figures find_figures(const contest *c, const kas_work *w)
 {
     return (figures){.ratio = kas_objective_ratio(c->options, c->work, c->count, w),
-                     .loss = {loss_of(w, c->baseline, KAS_SELECTING),
-                              c->options->halves ? loss_of(w, c->baseline, KAS_CONFIRMING) : NAN}};
+                     .loss = loss_of(w, c->baseline, KAS_SELECTING)};
 }
 
 /* They take a look at every image, and are asked for again and again. */
@@ -227,11 +226,6 @@ static double ratio_of(const contest *c, const kas_work *w)
     return figures_of(c, w).ratio;
 }
 
-static bool loss_is_allowed(const contest *c, const kas_work *w, int part)
-{
-    return figures_of(c, w).loss[part] < c->options->max_loss;
-}
-
 /* Where candidates come in generations, those that are measured too slow are trained all the same:
  * a measurement must not decide what depends on them. */
 static bool too_slow(const contest *c, const kas_work *w)
@@ -249,7 +243,8 @@ static double error_rate(const contest *c, const kas_work *w)
 static double latency_selected(const contest *c, const kas_work *w)
 {
     const double ratio = ratio_of(c, w);
-    return ratio < 1 && !too_slow(c, w) && loss_is_allowed(c, w, KAS_SELECTING) ? ratio : NAN;
+    const bool allowed = figures_of(c, w).loss < c->options->max_loss;
+    return ratio < 1 && !too_slow(c, w) && allowed ? ratio : NAN;
 }
 
 static double latency_confirmed(const contest *c, const kas_work *w)
@@ -265,16 +260,13 @@ static double excess_latency(const contest *c, const kas_work *w)
     return fmax(0, last_if_unknown(ratio_of(c, w)) - (limit > 0 ? fmin(limit, most) : most));
 }
 
-/* Returns the share of images that a kernel loses too much, on the half where it is worse. */
+/* Returns the share of images that a kernel loses too much, as far as the selecting half tells: among
+ * all candidates the other one would find the lucky. */
 static double excess_loss(const contest *c, const kas_work *w)
 {
-    const figures f = figures_of(c, w);
-    double most = last_if_unknown(f.loss[KAS_SELECTING]);
     if (c->options->objective == KAS_OBJECTIVE_ACCURACY)
         return 0;
-    if (c->options->halves)
-        most = fmax(most, last_if_unknown(f.loss[KAS_CONFIRMING]));
-    return fmax(0, most - c->options->max_loss) / 100;
+    return fmax(0, last_if_unknown(figures_of(c, w).loss) - c->options->max_loss) / 100;
 }
 
 static double excess(const contest *c, const kas_work *w)
@@ -327,7 +319,7 @@ static void confirm(contest *c)
     for (const kas_work *w; asked.finalists < most && asked.finalists < KAS_FINALISTS_MOST &&
                             (w = pick(c, &asked, latency_selected));) {
         asked.finalist[asked.finalists++] = w;
-        if (!c->options->halves || loss_is_allowed(c, w, KAS_CONFIRMING))
+        if (!c->options->halves || loss_of(w, c->baseline, KAS_CONFIRMING) < c->options->max_loss)
             c->confirmed.finalist[c->confirmed.finalists++] = w;
     }
 }

@@ -66,7 +66,8 @@ kas_point kas_objective_point(const kas_work *work, const kas_work *baseline, do
  * Where there is no answer, the nearest kernel is named: of those that fail either by their latency
  * or by their loss, and not by both, the one that fails by the least, where a point of accuracy
  * counts like a hundredth of the unmodified network's latency; where all fail by both, the one with
- * the smallest sum. With accuracy only --latency counts.
+ * the smallest sum. The half that selects says by how much a kernel fails, since all candidates are
+ * compared. With accuracy only --latency counts.
  *
  * Ties in accuracy go to fewer FLOPs, then to the smaller number.
  *
