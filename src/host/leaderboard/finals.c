@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/leaderboard/leaderboard.h"
 #include "host/report/line.h"
 #include "host/report/table.h"
 
@@ -127,6 +128,7 @@ static void cell_points(kas_table *table, double share, const char *format)
 static void put_row(kas_table *table, const kas_finalist *f, double baseline_latency)
 {
     const kas_interval *d = &f->difference;
+    char origin[KAS_ORIGIN_TEXT];
     const bool kernel = f->work->kind == KAS_WORK_FINAL;
     kas_table_cell(table, "%s", kernel ? f->work->name : "unmodified network");
     kas_table_cell(table, "%s", !kernel ? "" : f->answers ? "answer" : "exploratory");
@@ -144,12 +146,7 @@ static void put_row(kas_table *table, const kas_finalist *f, double baseline_lat
         kas_table_cell(table, "%.2fx", f->latency / baseline_latency);
     else
         kas_table_cell(table, "-");
-    kas_table_cell(table, "%s", f->work->origin);
-}
-
-static bool is_known(const kas_work *w)
-{
-    return strncmp(w->origin, "known:", strlen("known:")) == 0;
+    kas_table_cell(table, "%s", kas_work_origin(f->work, origin));
 }
 
 /* Finds the candidate that would be the answer without the known kernels; -1 = none. */
@@ -162,7 +159,7 @@ static kas_status best_new(const kas_search_options *options, const kas_work *wo
     if (!news)
         return kas_fail(KAS_NO_MEMORY, "leaderboard: out of memory");
     for (int i = 0; i < count; i++)
-        if (!is_known(&work[i]))
+        if (!kas_work_known_as(&work[i]))
             news[n++] = work[i]; /* the texts stay those of the list */
     const kas_work *answer = kas_ending_of(options, news, n).answer;
     if (answer)
@@ -176,14 +173,16 @@ static kas_status put_best_new(const kas_search_options *options, const kas_work
                                const kas_work *answer, kas_buf *out)
 {
     int64_t index = -1;
-    if (answer && is_known(answer))
+    char origin[KAS_ORIGIN_TEXT];
+    if (answer && kas_work_known_as(answer))
         KAS_TRY(best_new(options, work, count, &index));
     for (int i = 0; i < count && index >= 0; i++)
         if (work[i].kind == KAS_WORK_CANDIDATE && work[i].index == index)
             kas_buf_printf(out,
                            "best new kernel: %s (%s), %.2f%% of the images that select, %.2fx the "
                            "latency\n",
-                           work[i].name, work[i].origin, 100 * work[i].measured.accuracy,
+                           work[i].name, kas_work_origin(&work[i], origin),
+                           100 * work[i].measured.accuracy,
                            kas_objective_ratio(options, work, count, &work[i]));
     return KAS_OK;
 }
@@ -195,9 +194,10 @@ static kas_status put_answer(const kas_search_options *options, const kas_work *
     const kas_ending end = kas_ending_of(options, work, count);
     const kas_work *answer = kas_finals_answer(work, count);
     const char *points = options->max_loss == 1 ? "point" : "points";
+    char origin[KAS_ORIGIN_TEXT];
     kas_buf_printf(out, "answer: kernel %s", answer ? answer->name : "");
-    if (answer && *answer->origin)
-        kas_buf_printf(out, " (%s)", answer->origin);
+    if (answer && *kas_work_origin(answer, origin))
+        kas_buf_printf(out, " (%s)", origin);
     if (answer && end.answer && answer->index != end.answer->index)
         kas_buf_puts(out, "\n"); /* an earlier version chose it by other rules */
     else if (end.within)

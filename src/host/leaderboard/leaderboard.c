@@ -9,6 +9,7 @@
 #include "host/leaderboard/judge.h"
 #include "host/report/line.h"
 #include "host/report/table.h"
+#include "host/space/known/known.h"
 
 const kas_work *kas_work_find(const kas_work *work, int count, kas_work_kind kind)
 {
@@ -57,6 +58,29 @@ static void cell_ratio(kas_table *table, double value, double base, int digits)
         kas_table_cell(table, "-");
 }
 
+static const char *origin_of_known(const kas_work *w)
+{
+    static const char known[] = "known:";
+    return strncmp(w->origin, known, sizeof known - 1) == 0 ? w->origin + sizeof known - 1 : NULL;
+}
+
+const char *kas_work_known_as(const kas_work *w)
+{
+    const char *name = origin_of_known(w); /* counts, should the known kernels have changed since */
+    return name || !w->kernel ? name : kas_known_as(w->name, w->kernel);
+}
+
+const char *kas_work_origin(const kas_work *w, char out[KAS_ORIGIN_TEXT])
+{
+    const char *name = origin_of_known(w) ? NULL : kas_work_known_as(w);
+    snprintf(out, KAS_ORIGIN_TEXT, "%s%s%s", w->origin,
+             !name        ? ""
+             : *w->origin ? ", known:"
+                          : "known:",
+             name ? name : "");
+    return out;
+}
+
 static void cell_percent(kas_table *table, double value)
 {
     if (isfinite(value))
@@ -78,7 +102,7 @@ static void cell_lost(kas_table *table, const kas_work *w, const kas_work *basel
 static void put_row(kas_table *table, const char *place, const kas_work *w,
                     const kas_work *baseline, bool frontier)
 {
-    char text[32];
+    char text[32], origin[KAS_ORIGIN_TEXT];
     bool candidate = w->kind == KAS_WORK_CANDIDATE;
     kas_table_cell(table, "%s", place);
     kas_table_cell(table, "%s", candidate ? w->name : "unmodified network");
@@ -90,7 +114,7 @@ static void put_row(kas_table *table, const char *place, const kas_work *w,
     cell_ratio(table, candidate ? w->flops : 1, candidate ? w->conv_flops : 1, 3);
     cell_ratio(table, candidate ? w->params : 1, candidate ? w->conv_params : 1, 3);
     kas_table_cell(table, "%s", frontier ? "*" : "");
-    kas_table_cell(table, "%s", w->origin);
+    kas_table_cell(table, "%s", kas_work_origin(w, origin));
 }
 
 kas_status kas_leaderboard_text(const kas_work *work, int count, int limit, kas_buf *out)
@@ -211,6 +235,7 @@ static void put_work(const kas_work *work, int count, const kas_work *w, int pla
     kas_line_bool(out, "answers", w->answers);
     kas_line_int(out, "generation", w->generation);
     kas_line_text(out, "origin", *w->origin ? w->origin : NULL);
+    kas_line_text(out, "known_as", kas_work_known_as(w));
     put_parents(w, out);
     kas_line_int(out, "rung", w->rung);
     kas_line_number(out, "predicted_seconds", w->predicted);

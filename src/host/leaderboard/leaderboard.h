@@ -31,6 +31,14 @@ void kas_work_json(const kas_work *list, int count, const kas_work *work, int ra
 /* Appends an item of the list without a rank, as a line that also has its kernel file, `file`. */
 void kas_work_history(const kas_work *list, int count, const kas_work *work, kas_buf *out);
 
+/* Returns the name of the known kernel that an item has (space/known/known.h), however it came;
+ * NULL: it has none, or a new one. */
+const char *kas_work_known_as(const kas_work *work);
+/* Writes how a candidate came, for people, and which known kernel it is: "graft",
+ * "known:group_conv", "from:05-f3cfe4b8440ddba6, known:shift_conv". */
+enum { KAS_ORIGIN_TEXT = 128 };
+const char *kas_work_origin(const kas_work *work, char out[KAS_ORIGIN_TEXT]);
+
 /* Returns the first item of a kind; NULL when there is none. */
 const kas_work *kas_work_find(const kas_work *work, int count, kas_work_kind kind);
 

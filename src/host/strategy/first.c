@@ -4,22 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/embedded.h"
 #include "host/core/grow.h"
 #include "host/core/log.h"
 #include "host/predict/keep.h"
 #include "host/space/commute.h"
 #include "host/space/file/assignment.h"
-#include "host/space/nas_pte/nas_pte.h"
+#include "host/space/known/known.h"
 #include "host/strategy/from.h"
 #include "host/study/problem.h"
-
-/* Cheap variants of the plain convolution, as steps of NAS-PTE. Four groups are group_conv, and as
- * many as there are channels are depthwise. */
-static const char *const variants[] = {
-    "group(2)",         "group(8)",          "group(16)",         "bottleneck_in(2)",
-    "bottleneck_in(4)", "bottleneck_out(2)", "bottleneck_out(4)", "bottleneck_space(2)",
-};
 
 typedef struct making {
     const kas_search_options *options;
@@ -98,34 +90,12 @@ static kas_status add_text(making *m, const char *origin, const char *text, bool
     return status;
 }
 
-static kas_status add_variant(making *m, const char *steps)
+static kas_status add_known(void *context, const char *name, kas_assignment *kernel)
 {
     char origin[64];
-    kas_pte_sequence sequence;
-    kas_assignment one = {.kernels = 1, .kernel = malloc(sizeof *one.kernel)};
     bool fits;
-    snprintf(origin, sizeof origin, "known:conv %s", steps);
-    kas_status status = one.kernel ? kas_pte_parse(steps, &sequence)
-                                   : kas_fail(KAS_NO_MEMORY, "known kernels: out of memory");
-    if (status == KAS_OK)
-        status = kas_pte_kernel(&sequence, one.kernel);
-    if (status == KAS_OK)
-        status = add(m, origin, &one, &fits);
-    kas_assignment_free(&one);
-    return status;
-}
-
-static kas_status add_known(making *m)
-{
-    bool fits;
-    for (const kas_embedded *file = kas_embedded_kernels; file->name; file++) {
-        char origin[64];
-        snprintf(origin, sizeof origin, "known:%.50s", file->name);
-        KAS_TRY(add_text(m, origin, file->text, &fits));
-    }
-    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
-        KAS_TRY(add_variant(m, variants[i]));
-    return KAS_OK;
+    snprintf(origin, sizeof origin, "known:%s", name);
+    return add(context, origin, kernel, &fits);
 }
 
 static kas_status add_from(void *context, const char *name, const char *kernel)
@@ -157,7 +127,7 @@ kas_status kas_first_list(const kas_search_options *options, const kas_target *t
                           const char *from, kas_first **out, int *count)
 {
     making m = {.options = options, .target = target, .targets = targets};
-    kas_status status = options->known ? add_known(&m) : KAS_OK;
+    kas_status status = options->known ? kas_known_each(add_known, &m) : KAS_OK;
     if (status == KAS_OK && *from)
         status = kas_from_read(from, add_from, &m);
     if (status == KAS_OK && *from && m.taken == 0)

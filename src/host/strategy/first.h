@@ -1,9 +1,8 @@
 /* The first candidates of a study, which nobody draws: the known kernels, and those of --from.
  *
- * Known are the kernels of the folder kernels/, which are part of the program, and cheap variants
- * of the plain convolution, written as steps of NAS-PTE.  Those that have no sizes at the targets,
- * or do not fit the budget, are left out.  Where ancestors have evolved (search/ancestors.h), the
- * best of all these are the first, in their order.  Other folders include this header. */
+ * What is known says space/known/known.h.  Kernels that have no sizes at the targets, or do not fit
+ * the budget, are left out.  Where ancestors have evolved (search/ancestors.h), the best of all
+ * these are the first, in their order.  Other folders include this header. */
 #ifndef KAS_STRATEGY_FIRST_H
 #define KAS_STRATEGY_FIRST_H
 

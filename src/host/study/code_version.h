@@ -20,8 +20,8 @@
  * accuracy is measured, or how a library is called. */
 enum { KAS_HOST_ARITHMETIC = 5, KAS_CODE_VERSION_SIZE = 17 };
 
-/* Raise this when a strategy chooses otherwise from the same results: other parents, or another way
- * through the tree. */
+/* Raise this when a search chooses otherwise from the same results: other parents, another way
+ * through the tree, or others that go on from a rung. */
 enum { KAS_CHOICE_VERSION = 5 };
 
 /* Computes the version, 16 hex digits, in some ten milliseconds. */

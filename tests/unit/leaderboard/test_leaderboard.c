@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "host/core/json/json.h"
+#include "host/leaderboard/finals.h"
 #include "host/leaderboard/judge.h"
 #include "host/leaderboard/leaderboard.h"
 #include "host/leaderboard/objective.h"
@@ -93,6 +94,39 @@ TEST(leaderboard)
         cJSON_Delete(object);
     }
     assert_int_equal(lines, 4);
+    kas_buf_free(&text);
+}
+
+/* A known kernel that comes from another study is no new one. */
+TEST(known_however_it_came)
+{
+    kas_work work[] = {finished_work(0, 0.6, 2, 9), finished_work(0, 0.6, 1, 9),
+                       finished_work(1, 0.57, 0.5, 9), finished_work(0, 0.6, 1, 9),
+                       finished_work(0, 0.6, 2, 9)};
+    const kas_work_kind others[] = {KAS_WORK_FINAL, KAS_WORK_FINAL_BASELINE};
+    work[0].kind = KAS_WORK_BASELINE;
+    for (int i = 0; i < 2; i++)
+        work[3 + i].kind = others[i];
+    for (int i = 1; i < 4; i += 2) {
+        strcpy(work[i].name, "f3cfe4b8440ddba6"); /* kernels/shift_conv.json */
+        strcpy(work[i].origin, "from:05-f3cfe4b8440ddba6");
+    }
+    strcpy(work[2].origin, "from:06");
+    work[3].answers = true;
+    kas_search_options o = kas_search_options_default();
+    o.objective = KAS_OBJECTIVE_ACCURACY;
+    o.halves = false;
+    kas_buf text = {0};
+    OK(kas_finals_text(&o, work, 5, &text));
+    assert_non_null(strstr(kas_buf_text(&text), "answer: kernel f3cfe4b8440ddba6 "
+                                                "(from:05-f3cfe4b8440ddba6, known:shift_conv), "));
+    assert_non_null(strstr(kas_buf_text(&text), "best new kernel: kernel-b (from:06), "));
+    kas_buf_clear(&text);
+    kas_work_json(work, 5, &work[1], 1, true, &text);
+    assert_non_null(strstr(kas_buf_text(&text), "\"known_as\": \"shift_conv\""));
+    kas_buf_clear(&text);
+    kas_work_json(work, 5, &work[2], 2, true, &text);
+    assert_non_null(strstr(kas_buf_text(&text), "\"known_as\": null"));
     kas_buf_free(&text);
 }
 

@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "host/check/plain.h"
+#include "host/space/commute.h"
 #include "support/accept.h"
 #include "host/space/file/kernel_json.h"
+#include "host/space/known/known.h"
 
 static const kas_target targets[] = {
     KAS_TARGET_PLAIN("a", 64, 32, 32, 3),
@@ -148,6 +150,43 @@ static void must_be_accepted(const char *name, const kas_kernel *kernel)
 TEST(test_the_sampler_makes_all)
 {
     each_kernel("kernels", must_be_accepted);
+}
+
+/* Checks that a file of this text is taken for the known kernel `expected`; NULL: for none. */
+static void assert_known_as(const kas_assignment *file, const char *expected)
+{
+    char hash[KAS_NAME_SIZE];
+    kas_buf text = {0};
+    assert_int_equal(kas_assignment_name(file, hash), KAS_OK);
+    assert_int_equal(kas_assignment_write_json(file, &text), KAS_OK);
+    const char *found = kas_known_as(hash, kas_buf_text(&text));
+    if (!expected != !found || (expected && strcmp(found, expected) != 0))
+        fail_msg("%s is known as %s, expected %s", hash, found ? found : "nothing",
+                 expected ? expected : "nothing");
+    kas_buf_free(&text);
+}
+
+/* A kernel is known by what it is, also where it does not replace every layer. */
+TEST(known_by_their_names)
+{
+    kas_kernel kernel[2];
+    char layer[2][KAS_ASSIGNED_NAME] = {"a", "b"};
+    int kernel_of[2] = {KAS_KEPT, 0};
+    read_file("kernels", "shift_conv", &kernel[0]);
+    assert_int_equal(kas_kernel_canonicalize_unordered(&kernel[0], &kernel[0]), KAS_OK);
+    kas_assignment file = {.kernels = 1, .kernel = kernel};
+    assert_known_as(&file, "shift_conv");
+    file.layers = 2;
+    file.layer = layer;
+    file.kernel_of = kernel_of;
+    assert_known_as(&file, "shift_conv");
+    read_file("kernels", "group_conv", &kernel[1]);
+    assert_int_equal(kas_kernel_canonicalize_unordered(&kernel[1], &kernel[1]), KAS_OK);
+    file.kernels = 2;
+    kernel_of[0] = 1;
+    assert_known_as(&file, NULL); /* nobody has put these two together */
+    assert_null(kas_known_as("0123456789abcdef", "{}"));
+    assert_null(kas_known_as("0123456789abcdef", NULL));
 }
 
 RUN_TESTS()

@@ -149,15 +149,15 @@ static void put_running(const kas_study_view *v, double now, kas_buf *out)
 
 static void put_measured(const kas_work *w, const kas_work *baseline, kas_buf *out)
 {
-    char text[32];
+    char text[32], origin[KAS_ORIGIN_TEXT];
     const double base = baseline ? baseline->measured.latency : NAN;
     kas_buf_printf(out, "%6.2f%%", 100 * w->measured.accuracy);
     if (isfinite(w->measured.latency))
         kas_buf_printf(out, "  %s", kas_human_seconds(w->measured.latency, text));
     if (w != baseline && isfinite(w->measured.latency / base))
         kas_buf_printf(out, " (%.2fx)", w->measured.latency / base);
-    if (w != baseline && *w->origin)
-        kas_buf_printf(out, "  %s", w->origin);
+    if (w != baseline && *kas_work_origin(w, origin))
+        kas_buf_printf(out, "  %s", origin);
     kas_buf_puts(out, "\n");
 }
 

@@ -60,7 +60,7 @@ static void collect(family *f)
 static void describe(const family *f, int i, kas_graph_node *node)
 {
     const kas_work *w = kas_report_find(f->view, f->name[i]);
-    char origin[96];
+    char origin[KAS_ORIGIN_TEXT];
     node->look = i == 0 ? "best" : "plain";
     kas_graph_line(node, "%.*s", KAS_SHORT_NAME, f->name[i]);
     if (!w) {
@@ -73,7 +73,7 @@ static void describe(const family *f, int i, kas_graph_node *node)
         kas_graph_line(node, "%.2f%% · generation %d", 100 * w->measured.accuracy, w->generation);
     else
         kas_graph_line(node, "%s · generation %d", kas_work_state_name(w->state), w->generation);
-    if (kas_report_is_known(w))
+    if (kas_work_known_as(w))
         node->look = i == 0 ? "best" : "known";
 }
 

@@ -187,8 +187,9 @@ static void put_labels(kas_chart *c, const kas_report_view *v)
         if (!has_place(w) || !(v->ranked[i].frontier || w == v->answer))
             continue;
         snprintf(text, sizeof text, "%.*s", KAS_SHORT_NAME, w->name);
-        if (kas_report_is_known(w))
-            snprintf(text, sizeof text, "%.40s", w->origin + sizeof "known:" - 1);
+        const char *known = kas_work_known_as(w);
+        if (known)
+            snprintf(text, sizeof text, "%.40s", known);
         labels += kas_chart_label(c, kas_chart_x(c, w->measured.latency),
                                   kas_chart_y(c, w->measured.accuracy),
                                   w == v->answer ? "label on strong" : "label on", text, false);

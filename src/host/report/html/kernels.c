@@ -123,7 +123,7 @@ static kas_status draw_symbolic(const kas_work *w, kas_buf *out)
 
 static void put_heading(const kas_report_view *v, const kas_work *w, kas_buf *out)
 {
-    char origin[96], latency[32];
+    char origin[KAS_ORIGIN_TEXT], latency[32];
     kas_report_origin(w, origin);
     kas_buf_puts(out, "<h3><code>");
     kas_html_text(out, w->name);
@@ -169,7 +169,7 @@ static kas_status put_kernel(const kas_report_view *v, const kas_work *w, kas_bu
 static const kas_work *best_new(const kas_report_view *v)
 {
     for (int i = 0; i < v->finished; i++)
-        if (!kas_report_is_known(v->ranked[i].work))
+        if (!kas_work_known_as(v->ranked[i].work))
             return v->ranked[i].work;
     return NULL;
 }

@@ -45,7 +45,7 @@ static void put_row(const kas_report_view *v, const kas_work *w, int rank, bool 
                     kas_buf *out)
 {
     const bool candidate = w != v->baseline;
-    char text[96];
+    char text[KAS_ORIGIN_TEXT];
     kas_buf_printf(out, "<tr%s>",
                    !candidate       ? " class=\"base\""
                    : w == v->answer ? " class=\"strong\""

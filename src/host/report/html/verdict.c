@@ -22,15 +22,14 @@ static void put_points(double points, const char *as_much, const char *above, co
 
 static void put_kernel(const kas_work *w, kas_buf *out)
 {
-    char origin[96];
-    kas_report_origin(w, origin);
     kas_buf_puts(out, "<code>");
     kas_html_text(out, w->name);
     kas_buf_puts(out, "</code>");
-    if (kas_report_is_known(w))
-        kas_html_put(out, ", a known kernel (%s),", origin + sizeof "known: " - 1);
+    const char *known = kas_work_known_as(w);
+    if (known)
+        kas_html_put(out, ", a known kernel (%s),", known);
     else
-        kas_buf_puts(out, *origin ? ", a new kernel," : ",");
+        kas_buf_puts(out, *w->origin ? ", a new kernel," : ",");
 }
 
 /* Says that a study which has ended names no answer, and why. */

@@ -156,26 +156,23 @@ void kas_report_view_close(kas_report_view *v)
 
 /* ---- facts of an item ---- */
 
-static const char known[] = "known:", from[] = "from:";
-
-bool kas_report_is_known(const kas_work *w)
-{
-    return strncmp(w->origin, known, sizeof known - 1) == 0;
-}
-
 bool kas_report_is_proposed(const kas_work *w)
 {
     return strcmp(w->origin, "proposed") == 0;
 }
 
-void kas_report_origin(const kas_work *w, char out[96])
+void kas_report_origin(const kas_work *w, char out[KAS_ORIGIN_TEXT])
 {
-    if (kas_report_is_known(w))
-        snprintf(out, 96, "known: %s", w->origin + sizeof known - 1);
-    else if (strncmp(w->origin, from, sizeof from - 1) == 0)
-        snprintf(out, 96, "from %s", w->origin + sizeof from - 1);
-    else
-        snprintf(out, 96, "%s%s", w->origin, kas_report_is_proposed(w) ? " by a program" : "");
+    static const char from[] = "from:";
+    char came[80] = "";
+    const char *known = kas_work_known_as(w);
+    if (strncmp(w->origin, from, sizeof from - 1) == 0)
+        snprintf(came, sizeof came, "from %s", w->origin + sizeof from - 1);
+    else if (strncmp(w->origin, "known:", sizeof "known:" - 1) != 0)
+        snprintf(came, sizeof came, "%s%s", w->origin,
+                 kas_report_is_proposed(w) ? " by a program" : "");
+    snprintf(out, KAS_ORIGIN_TEXT, "%s%s%s%s", known ? "known: " : "", known ? known : "",
+             known && *came ? ", " : "", came);
 }
 
 const kas_finalist *kas_report_final(const kas_report_view *v, const char *name)

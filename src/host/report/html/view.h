@@ -51,9 +51,9 @@ void kas_report_view_close(kas_report_view *view);
 
 /* The candidate with this name; NULL when the study has none. */
 const kas_work *kas_report_find(const kas_report_view *view, const char *name);
-/* How a candidate came: "sampled", "known: group_conv", "graft", "proposed by a program" */
-void kas_report_origin(const kas_work *work, char out[96]);
-bool kas_report_is_known(const kas_work *work);
+/* Which known kernel a candidate is, and how it came: "sampled", "known: group_conv", "graft",
+ * "proposed by a program", "known: shift_conv, from 05-f3cfe4b8440ddba6" */
+void kas_report_origin(const kas_work *work, char out[KAS_ORIGIN_TEXT]);
 bool kas_report_is_proposed(const kas_work *work);
 
 /* The final trainings of a kernel, or with `name` NULL of the unmodified network, when at least one
