@@ -62,6 +62,12 @@ expect 2 '--ancestors (the study has 30, this command 0)' "${chosen[@]}" --ances
 expect 2 '--legality (the study has "imitation:0.9", this command "")' "${chosen[@]}" --legality none
 expect 2 '--ancestors is an option of --strategy evolution' "${base[@]}" --study "$dir/x" --ancestors 5
 
+# Their time counts, although they evolve before there is a study.
+number() { "$kas" status "$dir/chosen" --json | sed -n "s/.*\"$1\": \([0-9.e+-]*\),.*/\1/p"; }
+items=$("$kas" best "$dir/chosen" --json | sed -n '/"kind": "\(baseline\|candidate\)"/s/.*"processor_seconds": \([0-9.e+-]*\),.*/\1/p' | awk '{ sum += $1 } END { print sum }')
+awk -v all="$(number device_seconds)" -v items="$items" 'BEGIN { exit !(items > 0 && all > items + 0.05) }' ||
+    fail "a device time of $(number device_seconds) s has no ancestors beside $items s of items"
+
 # Ancestors: the study begins with the first of its file, and goes on with that file and no other.
 first=$(grep -o '"name": "[^"]*"' "$dir/chosen/ancestors.json" | head -n 1 | cut -d'"' -f4)
 expect 0 "$first" "$kas" best "$dir/chosen" --json

@@ -31,6 +31,18 @@ static inline double kas_thread_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* What some work took, in seconds. */
+typedef struct kas_elapsed {
+    double wall;
+    double processor; /* all threads together */
+} kas_elapsed;
+
+/* Returns what this process took since `began`; since {0}: the clocks, to be subtracted later. */
+static inline kas_elapsed kas_elapsed_since(kas_elapsed began)
+{
+    return (kas_elapsed){kas_monotonic() - began.wall, kas_processor_seconds() - began.processor};
+}
+
 /* A command begins no work in the last seconds before --until, because it could not save any of it.
  * So many they are while nobody knows how long the work needs to its first checkpoint. */
 enum { KAS_UNTIL_LEAST = 30 };

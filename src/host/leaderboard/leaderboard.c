@@ -246,6 +246,7 @@ static void put_work(const kas_work *work, int count, const kas_work *w, int pla
     kas_line_number(out, "started", w->started);
     kas_line_number(out, "ended", w->ended);
     kas_line_number(out, "processor_seconds", w->processor);
+    kas_line_number(out, "lease_seconds", w->leased);
     kas_line_number(out, "latency_ratio", m->ratio);
     kas_line_number(out, "latency_ratio_low", m->ratio_low);
     kas_line_number(out, "latency_ratio_high", m->ratio_high);

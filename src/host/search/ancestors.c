@@ -57,6 +57,7 @@ typedef struct evolution {
     kas_score_memory memory[KAS_THREADS_MOST];
     const kas_ancestors_run *run;
     kas_kept_scores kept;
+    kas_elapsed began;
     int threads;
     kas_sample_options sample;
     kas_sampler *sampler;
@@ -415,13 +416,19 @@ static bool wants_more(const evolution *e)
                                    e->tries < MOST_TRIES && e->unscored < MOST_UNSCORED);
 }
 
+static kas_elapsed effort_of(const evolution *e)
+{
+    const kas_elapsed run = kas_elapsed_since(e->began), before = e->kept.effort;
+    return (kas_elapsed){before.wall + run.wall, before.processor + run.processor};
+}
+
 static kas_status evolve(evolution *e)
 {
     while (wants_more(e)) {
         KAS_TRY(make_brood(e));
         KAS_TRY(kas_thread_each(e->threads, e->brood, judge, e));
         admit_brood(e);
-        KAS_TRY(kas_kept_scores_save(&e->kept));
+        KAS_TRY(kas_kept_scores_save(&e->kept, effort_of(e)));
         if (e->run->progress)
             e->run->progress(e->run->context, e->scored, e->options->ancestors, best_score(e));
         KAS_TRY(sort(e));
@@ -450,16 +457,19 @@ static void write_list(const evolution *e, kas_buf *out)
     kas_buf_puts(out, "\n]}\n");
 }
 
-static void report(const evolution *e, double seconds, double processor)
+static void report(const evolution *e)
 {
+    const kas_elapsed effort = effort_of(e);
+    if (e->run->effort)
+        *e->run->effort = effort;
     int evolved = 0;
     for (int i = 0; i < e->count; i++)
         evolved += is_new(&e->list[i]);
     kas_info("ancestors: %d kernels scored and %d predicted to be too slow in %.0f s (%.0f s of "
              "processor time); %d of the %d that are left are new; the best gives %.0f%% of the "
              "convolutions' variance at %.2f times the latency",
-             e->scored, e->slow, seconds, processor, evolved, e->count, 100 * e->list->score,
-             e->list->ratio);
+             e->scored, e->slow, effort.wall, effort.processor, evolved, e->count,
+             100 * e->list->score, e->list->ratio);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -514,17 +524,18 @@ kas_status kas_ancestors_evolve(const kas_search_options *options, const kas_pro
                                 kas_search_forecast *forecast, const char *from,
                                 const kas_ancestors_run *run, kas_buf *out)
 {
-    const double began = kas_monotonic(), processor = kas_processor_seconds();
+    const kas_elapsed began = kas_elapsed_since((kas_elapsed){0});
     evolution *e = calloc(1, sizeof *e);
     if (!e)
         return kas_fail(KAS_NO_MEMORY, "ancestors: out of memory");
-    *e = (evolution){.options = options, .problem = problem, .forecast = forecast, .run = run};
+    *e = (evolution){
+        .options = options, .problem = problem, .forecast = forecast, .run = run, .began = began};
     kas_status status = begin(e, from);
     if (status == KAS_OK)
         status = evolve(e);
     if (status == KAS_OK) {
         write_list(e, out);
-        report(e, kas_monotonic() - began, kas_processor_seconds() - processor);
+        report(e);
         status = kas_buf_status(out);
     }
     end(e);

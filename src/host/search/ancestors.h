@@ -27,7 +27,9 @@ typedef struct kas_ancestors_run {
     int threads; /* 0: all cores */
     /* File of scores (kept_scores.h), which is read first and written after every brood; NULL: none */
     const char *kept;
-    const char *digest;        /* of what determines the scores */
+    const char *digest; /* of what determines the scores */
+    kas_elapsed
+        *effort; /* gets what this run took, and those whose scores were kept; NULL: nobody asks */
     bool (*interrupted)(void); /* asked before every attempt; NULL: never */
     /* Told after every brood how many of how many are scored and which share of the variance the best gives; NULL: nobody. */
     void (*progress)(void *context, int scored, int wanted, double best);

@@ -41,6 +41,18 @@ static kas_status take_lines(const char *lines, kas_kept_scores *out)
     return KAS_OK;
 }
 
+/* Returns what lies behind the first line; NULL: it has another digest. */
+static const char *read_head(const char *text, kas_kept_scores *out)
+{
+    const size_t length = strlen(out->digest);
+    const char *end = strchr(text, '\n');
+    if (strncmp(text, out->digest, length) != 0 || !end || !strchr(" \n", text[length]))
+        return NULL;
+    if (sscanf(text + length, "%lf %lf", &out->effort.wall, &out->effort.processor) != 2)
+        out->effort = (kas_elapsed){0};
+    return end + 1;
+}
+
 kas_status kas_kept_scores_open(const char *path, const char *digest, kas_kept_scores *out)
 {
     kas_buf file = {0};
@@ -48,10 +60,12 @@ kas_status kas_kept_scores_open(const char *path, const char *digest, kas_kept_s
     if (!path)
         return KAS_OK;
     kas_status status = KAS_OK;
-    kas_buf_printf(&out->text, "%s\n", digest);
-    if (kas_file_exists(path) && kas_file_read(path, MOST_BYTES, &file) == KAS_OK &&
-        strncmp(kas_buf_text(&file), kas_buf_text(&out->text), out->text.size) == 0)
-        status = take_lines(kas_buf_text(&file) + out->text.size, out);
+    const char *lines = NULL;
+    snprintf(out->digest, sizeof out->digest, "%s", digest);
+    if (kas_file_exists(path) && kas_file_read(path, MOST_BYTES, &file) == KAS_OK)
+        lines = read_head(kas_buf_text(&file), out);
+    if (lines)
+        status = take_lines(lines, out);
     kas_buf_free(&file);
     return status;
 }
@@ -76,10 +90,16 @@ void kas_kept_scores_add(kas_kept_scores *scores, const char *name, double laten
         kas_buf_printf(&scores->text, "%s %.17g %.17g\n", name, latency, score);
 }
 
-kas_status kas_kept_scores_save(const kas_kept_scores *scores)
+kas_status kas_kept_scores_save(const kas_kept_scores *scores, kas_elapsed effort)
 {
+    kas_buf file = {0};
     if (!scores->path)
         return KAS_OK;
-    KAS_TRY(kas_buf_status(&scores->text));
-    return kas_file_write_atomic(scores->path, scores->text.data, scores->text.size);
+    kas_buf_printf(&file, "%s %.3f %.3f\n", scores->digest, effort.wall, effort.processor);
+    kas_buf_add(&file, kas_buf_text(&scores->text), scores->text.size);
+    kas_status status = kas_buf_status(scores->text.failed ? &scores->text : &file);
+    if (status == KAS_OK)
+        status = kas_file_write_atomic(scores->path, file.data, file.size);
+    kas_buf_free(&file);
+    return status;
 }

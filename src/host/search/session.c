@@ -12,6 +12,7 @@
 #include "host/core/sha256.h"
 #include "host/core/log.h"
 #include "host/leaderboard/publish.h"
+#include "host/leaderboard/spent.h"
 #include "host/search/session_files.h"
 #include "host/search/session_same.h"
 #include "host/study/study_store.h"
@@ -166,7 +167,10 @@ static kas_status open_strategy(kas_session *s)
  * with kas_study_clear. */
 static kas_status describe(const kas_session *s, kas_study *out)
 {
-    *out = (kas_study){.sampler_version = kas_session_sampler_version(s), .seed = s->search.seed};
+    *out = (kas_study){.sampler_version = kas_session_sampler_version(s),
+                       .seed = s->search.seed,
+                       .busy_seconds = s->ancestors_took.wall,
+                       .drawing_seconds = kas_spent_device(&s->search, s->ancestors_took)};
     snprintf(out->code_version, sizeof out->code_version, "%s", s->code_version);
     KAS_TRY(kas_session_write_options(&s->search, &out->options));
     kas_sha256_hex(out->options, strlen(out->options), out->options_digest);
@@ -275,6 +279,10 @@ kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_s
         kas_warn("the machine \"%s\" was never calibrated: --latency discards candidates by rough "
                  "predictions; `kas-gpu doctor --calibrate` measures the machine on which it runs",
                  machine.name);
+    if (out->created && !out->search.candidates &&
+        out->ancestors_took.wall >= out->search.time_limit)
+        kas_warn("the ancestors have taken all of --time, so that no candidate will begin; fewer "
+                 "of them (--ancestors), or more time, leave some for candidates");
     KAS_TRY(open_strategy(out));
     return open_proposer(out);
 }

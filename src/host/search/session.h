@@ -68,8 +68,9 @@ typedef struct kas_session {
     kas_problem problem;
     kas_search_forecast forecast;
     kas_strategy strategy;
-    kas_asking asking;                        /* of the program of --propose */
-    kas_store *store;                         /* NULL in a dry run */
+    kas_asking asking; /* of the program of --propose */
+    kas_store *store;  /* NULL in a dry run */
+    kas_elapsed ancestors_took;
     bool created;                             /* the study began just now */
     char code_version[KAS_CODE_VERSION_SIZE]; /* of this program */
 } kas_session;

@@ -114,6 +114,7 @@ static kas_status evolve_ancestors(const kas_session_request *request, const kas
     const kas_ancestors_run run = {.threads = request->threads,
                                    .kept = kept,
                                    .digest = digest,
+                                   .effort = &s->ancestors_took,
                                    .interrupted = request->interrupted,
                                    .progress = request->progress,
                                    .context = request->context};

@@ -47,13 +47,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "host/core/clock.h"
 #include "host/core/status.h"
 #include "host/recipe/epoch.h"
 
 /* The schema number is raised whenever a table changes. Studies of earlier schemas can be read. They
  * were made by other code, with which alone they go on. The first studies on servers were of
  * KAS_STORE_SERVER_SCHEMA. */
-enum { KAS_STORE_SCHEMA = 8, KAS_STORE_SERVER_SCHEMA = 4, KAS_CODE_TEXT = 32 };
+enum { KAS_STORE_SCHEMA = 9, KAS_STORE_SERVER_SCHEMA = 4, KAS_CODE_TEXT = 32 };
 
 typedef struct kas_store kas_store;
 
@@ -154,8 +155,10 @@ typedef struct kas_study {
                                          schema 1 */
     uint64_t seed;
     double created;      /* Unix time */
-    double busy_seconds; /* wall time that supervisors have spent on it */
-    char device[128];    /* name of the device it first ran on; "" = none yet */
+    double busy_seconds; /* wall time that supervisors have spent on it, its ancestors included */
+    double drawing_seconds; /* device time (leaderboard/spent.h) for which candidates were drawn
+                               and scored, ancestors included */
+    char device[128];       /* name of the device it first ran on; "" = none yet */
 } kas_study;
 void kas_study_clear(kas_study *study);
 
@@ -167,7 +170,8 @@ kas_status kas_store_has_study(kas_store *store, bool *out);
 /* Reads the study. Fails with KAS_STORE when the file holds none. The caller frees *out
  * with kas_study_clear. */
 kas_status kas_store_get_study(kas_store *store, kas_study *out);
-kas_status kas_store_add_busy(kas_store *store, double seconds);
+/* Adds to the times of the study. */
+kas_status kas_store_add_busy(kas_store *store, double seconds, double drawing);
 kas_status kas_store_set_device(kas_store *store, const char *device); /* only if none is set */
 kas_status kas_store_set_dataset_path(kas_store *store, const char *path);
 
@@ -292,7 +296,9 @@ typedef struct kas_work {
     int epochs;            /* recorded */
     double started, ended; /* Unix time; NaN = not yet */
     double processor; /* seconds of processor time of its workers and their compilers, all leases
-                         together (device time on a CPU); NaN = unknown */
+                         together; NaN = unknown */
+    double leased;    /* seconds that its workers had it, all leases together, without those that
+                         died; NaN = unknown */
     kas_measured measured;
 } kas_work;
 void kas_work_clear(kas_work *work);
@@ -334,9 +340,9 @@ kas_status kas_store_record_gains(kas_store *store, int64_t id, int lease, const
 /* Stores how the ranks of the item's training exchange. */
 kas_status kas_store_record_exchange(kas_store *store, int64_t id, int lease, const char *exchange,
                                      bool *held);
-/* Adds to the processor time of the item. */
-kas_status kas_store_add_processor(kas_store *store, int64_t id, int lease, double seconds,
-                                   bool *held);
+/* Adds to the times of the item what a worker took for it; NaN: unknown. */
+kas_status kas_store_add_elapsed(kas_store *store, int64_t id, int lease, kas_elapsed effort,
+                                 bool *held);
 /* Stores which images were classified correctly. */
 kas_status kas_store_record_correct(kas_store *store, int64_t id, int lease, const char *correct,
                                     bool *held);

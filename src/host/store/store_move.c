@@ -11,13 +11,13 @@ typedef struct copied {
 
 #define STUDY                                                                                      \
     "id, options, options_digest, dataset_digest, dataset_path, sampler_version, seed, created,"   \
-    " busy_seconds, device, code_version"
+    " busy_seconds, device, code_version, drawing_seconds"
 #define WORK                                                                                       \
     "id, kind, k, attempt, name, kernel, flops, params, conv_flops, conv_params, state, reason,"   \
     " lease, owner, lease_until, deaths, created, started, ended, accuracy, latency, latency_iqr," \
     " step_seconds, compile_seconds, memory, output_std_min, output_std_max, seed, generation,"    \
     " origin, parents, rung, predicted, gains, answers, correct, processor, ratio, ratio_low,"     \
-    " ratio_high, exchange, missed"
+    " ratio_high, exchange, missed, leased"
 #define EPOCH                                                                                      \
     "work, epoch, train_loss, train_accuracy, validation_loss, validation_accuracy, seconds"
 #define ANSWER "generation, text, fault, asked"
@@ -26,13 +26,13 @@ typedef struct copied {
 #define Q10 Q4 ", " Q4 ", ?, ?"
 
 static const copied tables[] = {
-    {"SELECT " STUDY " FROM study", "INSERT INTO study (" STUDY ") VALUES (" Q10 ", ?)",
-     "ittttiiddtt"},
+    {"SELECT " STUDY " FROM study", "INSERT INTO study (" STUDY ") VALUES (" Q10 ", ?, ?)",
+     "ittttiiddttd"},
     {"SELECT " WORK " FROM work ORDER BY id",
-     "INSERT INTO work (" WORK ") VALUES (" Q10 ", " Q10 ", " Q10 ", " Q10 ", ?, ?)",
+     "INSERT INTO work (" WORK ") VALUES (" Q10 ", " Q10 ", " Q10 ", " Q10 ", ?, ?, ?)",
      "iiiittddddttitdiddd"
      "dddddddd"
-     "iittidtitddddtd"},
+     "iittidtitddddtdd"},
     {"SELECT " EPOCH " FROM epoch ORDER BY work, epoch",
      "INSERT INTO epoch (" EPOCH ") VALUES (" Q7 ")", "iiddddd"},
     {"SELECT " ANSWER " FROM answer", "INSERT INTO answer (" ANSWER ") VALUES (" Q4 ")", "ittd"},

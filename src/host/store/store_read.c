@@ -93,13 +93,14 @@ kas_status kas_work_read_row(kas_store *store, kas_sql_stmt *stmt, kas_work *out
                       .epochs = (int)kas_sql_int(stmt, 14),
                       .started = kas_sql_double(stmt, 15),
                       .ended = kas_sql_double(stmt, 16),
-                      .measured = read_measured(stmt, 17, 35, KAS_WORK_ALL_COUNT - 1),
+                      .measured = read_measured(stmt, 17, 35, 39),
                       .seed = kas_sql_int(stmt, 25),
                       .generation = (int)kas_sql_int(stmt, 26),
                       .rung = (int)kas_sql_int(stmt, 29),
                       .predicted = kas_sql_double(stmt, 30),
                       .answers = kas_sql_int(stmt, 32) != 0,
-                      .processor = kas_sql_double(stmt, 34)};
+                      .processor = kas_sql_double(stmt, 34),
+                      .leased = kas_sql_double(stmt, KAS_WORK_ALL_COUNT - 1)};
     const int kind = (int)kas_sql_int(stmt, 1);
     char state[32];
     kas_sql_text(stmt, 10, state, sizeof state);
@@ -128,6 +129,7 @@ kas_status kas_store_list(kas_store *store, kas_work **out, int *count)
                             : store->schema == 3 ? KAS_WORK_SELECT_3 " ORDER BY kind, k, seed"
                             : store->schema < 6  ? KAS_WORK_SELECT_4 " ORDER BY kind, k, seed"
                             : store->schema < 8  ? KAS_WORK_SELECT_6 " ORDER BY kind, k, seed"
+                            : store->schema == 8 ? KAS_WORK_SELECT_8 " ORDER BY kind, k, seed"
                                                  : KAS_WORK_SELECT " ORDER BY kind, k, seed",
                             ""));
     kas_status status = KAS_OK;

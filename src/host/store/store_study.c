@@ -38,10 +38,11 @@ static kas_status begin_now(kas_store *store, const kas_study *study, bool *crea
     return kas_sql_run(
         store, NULL,
         "INSERT INTO study (id, options, options_digest, dataset_digest, dataset_path,"
-        " sampler_version, code_version, seed, created) VALUES (1, ?, ?, ?, ?, ?, ?, ?, kas_now())",
-        "ttttiti", study->options, study->options_digest, study->dataset_digest,
+        " sampler_version, code_version, seed, busy_seconds, drawing_seconds, created)"
+        " VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, kas_now())",
+        "ttttitidd", study->options, study->options_digest, study->dataset_digest,
         study->dataset_path, (int64_t)study->sampler_version, study->code_version,
-        (int64_t)study->seed);
+        (int64_t)study->seed, study->busy_seconds, study->drawing_seconds);
 }
 
 kas_status kas_store_begin_study(kas_store *store, const kas_study *study, bool *created)
@@ -74,6 +75,7 @@ static kas_status read_study(kas_store *store, kas_sql_stmt *stmt, kas_study *ou
     out->busy_seconds = kas_sql_double(stmt, 7);
     kas_sql_text(stmt, 8, out->device, sizeof out->device);
     kas_sql_text(stmt, 9, out->code_version, sizeof out->code_version);
+    out->drawing_seconds = kas_sql_double(stmt, 10);
     return KAS_OK;
 }
 
@@ -85,9 +87,12 @@ kas_status kas_store_get_study(kas_store *store, kas_study *out)
     *out = (kas_study){0};
     kas_sql_stmt *stmt;
     KAS_TRY(kas_store_identify(store)); /* a newer program may have changed the schema */
-    KAS_TRY(kas_sql_prepare(
-        store, &stmt,
-        store->schema == 1 ? COLUMNS "'' FROM study" : COLUMNS "code_version FROM study", ""));
+    KAS_TRY(kas_sql_prepare(store, &stmt,
+                            store->schema == 1  ? COLUMNS "'', 0 FROM study"
+                            : store->schema < 9 ? COLUMNS "code_version, 0 FROM study"
+                                                : COLUMNS
+                                "code_version, drawing_seconds FROM study",
+                            ""));
 #undef COLUMNS
     kas_status status = read_study(store, stmt, out);
     kas_sql_finish(stmt);
@@ -141,11 +146,13 @@ kas_status kas_store_revise(kas_store *store, kas_study_revision *revise, void *
     return status;
 }
 
-kas_status kas_store_add_busy(kas_store *store, double seconds)
+kas_status kas_store_add_busy(kas_store *store, double seconds, double drawing)
 {
     kas_sql_durable(store, false);
-    return kas_sql_run(store, NULL, "UPDATE study SET busy_seconds = busy_seconds + ?", "d",
-                       seconds);
+    return kas_sql_run(store, NULL,
+                       "UPDATE study SET busy_seconds = busy_seconds + ?,"
+                       " drawing_seconds = drawing_seconds + ?",
+                       "dd", seconds, drawing);
 }
 
 kas_status kas_store_set_device(kas_store *store, const char *device)

@@ -264,14 +264,16 @@ kas_status kas_store_record_exchange(kas_store *store, int64_t id, int lease, co
     return record_text(store, "UPDATE work SET exchange = ?" MINE, exchange, id, lease, held);
 }
 
-kas_status kas_store_add_processor(kas_store *store, int64_t id, int lease, double seconds,
-                                   bool *held)
+kas_status kas_store_add_elapsed(kas_store *store, int64_t id, int lease, kas_elapsed effort,
+                                 bool *held)
 {
     int changed = 0;
     kas_sql_durable(store, true);
     KAS_TRY(kas_sql_run(store, &changed,
-                        "UPDATE work SET processor = coalesce(processor, 0) + ?" MINE, "dii",
-                        seconds, id, (int64_t)lease));
+                        "UPDATE work SET"
+                        " processor = coalesce(coalesce(processor, 0) + ?, processor),"
+                        " leased = coalesce(coalesce(leased, 0) + ?, leased)" MINE,
+                        "ddii", effort.processor, effort.wall, id, (int64_t)lease));
     return is_held(store, changed, id, lease, held);
 }
 

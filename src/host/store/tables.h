@@ -13,7 +13,8 @@
     " options_digest TEXT NOT NULL, dataset_digest TEXT NOT NULL, dataset_path TEXT NOT NULL,"     \
     " sampler_version " integer " NOT NULL, seed " integer " NOT NULL, created " real              \
     " NOT NULL, busy_seconds " real                                                                \
-    " NOT NULL DEFAULT 0, device TEXT NOT NULL DEFAULT '', code_version TEXT NOT NULL DEFAULT '')"
+    " NOT NULL DEFAULT 0, device TEXT NOT NULL DEFAULT '', code_version TEXT NOT NULL DEFAULT ''," \
+    " drawing_seconds " real " NOT NULL DEFAULT 0)"
 
 #define KAS_WORK_TABLE(id, integer, real)                                                          \
     "CREATE TABLE work (id " id ", kind " integer " NOT NULL, k " integer " NOT NULL,"             \
@@ -30,7 +31,8 @@
     " NOT NULL DEFAULT 0, predicted " real ", gains TEXT NOT NULL DEFAULT '', answers " integer    \
     " NOT NULL DEFAULT 0, correct TEXT NOT NULL DEFAULT '', processor " real ", ratio " real       \
     ", ratio_low " real ", ratio_high " real ", changed BIGINT NOT NULL DEFAULT 0,"                \
-    " exchange TEXT NOT NULL DEFAULT '', missed DOUBLE PRECISION, UNIQUE (kind, k, seed))"
+    " exchange TEXT NOT NULL DEFAULT '', missed DOUBLE PRECISION, leased DOUBLE PRECISION, "       \
+    "UNIQUE (kind, k, seed))"
 
 #define KAS_EPOCH_TABLE(integer, real, reference)                                                  \
     "CREATE TABLE epoch (work " integer " NOT NULL" reference ", epoch " integer                   \

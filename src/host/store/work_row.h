@@ -6,18 +6,24 @@
 
 /* Select the columns in the order that kas_work_read_row expects: from a file of the present
  * schema, and from those of older ones, with what their rows mean in the present one. */
-#define KAS_WORK_ALL KAS_WORK_COLUMNS KAS_WORK_COLUMNS_3 KAS_WORK_COLUMNS_4 ", exchange, missed"
-enum { KAS_WORK_ALL_COUNT = 40 };
+#define KAS_WORK_ALL                                                                               \
+    KAS_WORK_COLUMNS KAS_WORK_COLUMNS_3 KAS_WORK_COLUMNS_4 ", exchange, missed, leased"
+enum { KAS_WORK_ALL_COUNT = 41 };
 #define KAS_WORK_SELECT "SELECT " KAS_WORK_ALL " FROM work"
+#define KAS_WORK_SELECT_8                                                                          \
+    "SELECT " KAS_WORK_COLUMNS KAS_WORK_COLUMNS_3 KAS_WORK_COLUMNS_4                               \
+    ", exchange, missed, NULL FROM work"
 #define KAS_WORK_SELECT_6                                                                          \
-    "SELECT " KAS_WORK_COLUMNS KAS_WORK_COLUMNS_3 KAS_WORK_COLUMNS_4 ", exchange, NULL FROM work"
+    "SELECT " KAS_WORK_COLUMNS KAS_WORK_COLUMNS_3 KAS_WORK_COLUMNS_4                               \
+    ", exchange, NULL, NULL FROM work"
 #define KAS_WORK_SELECT_4                                                                          \
-    "SELECT " KAS_WORK_COLUMNS KAS_WORK_COLUMNS_3 KAS_WORK_COLUMNS_4 ", '', NULL FROM work"
+    "SELECT " KAS_WORK_COLUMNS KAS_WORK_COLUMNS_3 KAS_WORK_COLUMNS_4 ", '', NULL, NULL FROM work"
 #define KAS_WORK_SELECT_3                                                                          \
-    "SELECT " KAS_WORK_COLUMNS KAS_WORK_COLUMNS_3 ", NULL, NULL, NULL, NULL, '', NULL FROM work"
+    "SELECT " KAS_WORK_COLUMNS KAS_WORK_COLUMNS_3                                                  \
+    ", NULL, NULL, NULL, NULL, '', NULL, NULL FROM work"
 #define KAS_WORK_SELECT_2                                                                          \
-    "SELECT " KAS_WORK_COLUMNS                                                                     \
-    ", 0, 0, '', '', 0, NULL, '', kind IN (2, 4), '', NULL, NULL, NULL, NULL, '', NULL FROM work"
+    "SELECT " KAS_WORK_COLUMNS ", 0, 0, '', '', 0, NULL, '', kind IN (2, 4), '', NULL, NULL, "     \
+    "NULL, NULL, '', NULL, NULL FROM work"
 #define KAS_WORK_COLUMNS_4 ", processor, ratio, ratio_low, ratio_high"
 #define KAS_WORK_COLUMNS_3                                                                         \
     ", seed, generation, origin, parents, rung, predicted, gains, answers, correct"

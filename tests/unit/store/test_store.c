@@ -62,8 +62,8 @@ TEST_BOTH(study_row)
     study.options_digest[0] = 'x';
     OK(kas_store_begin_study(store, &study, &created));
     assert_false(created);
-    OK(kas_store_add_busy(store, 1.5));
-    OK(kas_store_add_busy(store, 2));
+    OK(kas_store_add_busy(store, 1.5, 0));
+    OK(kas_store_add_busy(store, 2, 0.25));
     OK(kas_store_set_device(store, "first"));
     OK(kas_store_set_device(store, "second"));
     OK(kas_store_get_study(store, &read));
@@ -71,7 +71,7 @@ TEST_BOTH(study_row)
     assert_string_equal(read.options_digest, "aa");
     assert_string_equal(read.device, "first");
     assert_true(read.seed == UINT64_MAX - 1);
-    assert_true(read.busy_seconds == 3.5);
+    assert_true(read.busy_seconds == 3.5 && read.drawing_seconds == 0.25);
     kas_study_clear(&read);
     kas_store_close(store);
 }
@@ -192,9 +192,10 @@ TEST_BOTH(late_reports_are_dropped)
     OK(kas_store_renew(store, quick.id, quick.lease, 60, &held));
     assert_true(held);
     for (int i = 0; i < 2; i++) {
-        OK(kas_store_add_processor(store, slow.id, slow.lease, 100, &held));
+        OK(kas_store_add_elapsed(store, slow.id, slow.lease, (kas_elapsed){100, 100}, &held));
         assert_false(held);
-        OK(kas_store_add_processor(store, quick.id, quick.lease, 1.25, &held));
+        OK(kas_store_add_elapsed(store, quick.id, quick.lease, (kas_elapsed){2, i ? NAN : 2.5},
+                                 &held));
         assert_true(held);
     }
     OK(kas_store_finish(store, quick.id, quick.lease, KAS_WORK_FINISHED, "", &measured, &held));
@@ -202,7 +203,7 @@ TEST_BOTH(late_reports_are_dropped)
     kas_work *list;
     int count;
     OK(kas_store_list(store, &list, &count));
-    assert_true(count == 1 && list[0].processor == 2.5);
+    assert_true(count == 1 && list[0].processor == 2.5 && list[0].leased == 4);
     kas_work_list_free(list, count);
     kas_work_clear(&slow);
     kas_work_clear(&quick);

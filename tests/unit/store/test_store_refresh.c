@@ -70,6 +70,7 @@ static void same_item(const kas_work *a, const kas_work *b)
     same_number(a->started, b->started);
     same_number(a->ended, b->ended);
     same_number(a->processor, b->processor);
+    same_number(a->leased, b->leased);
     same_number(a->measured.accuracy, b->measured.accuracy);
     same_number(a->measured.latency, b->measured.latency);
 }

@@ -81,6 +81,9 @@ static const char to_schema_6[] =
     "PRAGMA user_version = 6;";
 static const char to_schema_7[] = "PRAGMA user_version = 7;"; /* what changed is a server's */
 
+static const char to_schema_8[] =
+    "ALTER TABLE work ADD COLUMN missed DOUBLE PRECISION; PRAGMA user_version = 8;";
+
 /* A study as the program of that schema left it (tests/store/schema1.sql). */
 static void make_old(int schema)
 {
@@ -101,6 +104,8 @@ static void make_old(int schema)
         assert_int_equal(sqlite3_exec(db, to_schema_6, 0, 0, 0), SQLITE_OK);
     if (schema >= 7)
         assert_int_equal(sqlite3_exec(db, to_schema_7, 0, 0, 0), SQLITE_OK);
+    if (schema >= 8)
+        assert_int_equal(sqlite3_exec(db, to_schema_8, 0, 0, 0), SQLITE_OK);
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
     kas_buf_free(&text);
 }
@@ -143,7 +148,7 @@ static void assert_old_study(kas_store *store)
         assert_true(w->epochs == 1 && w->measured.accuracy > 0);
         assert_true(!*w->origin && !*w->parents && !w->gains && isnan(w->predicted));
         assert_true(w->generation == 0 && w->rung == 0 && w->seed == 0 && !w->correct);
-        assert_true(isnan(w->processor));
+        assert_true(isnan(w->processor) && isnan(w->leased));
         assert_int_equal(w->answers,
                          w->kind == KAS_WORK_FINAL || w->kind == KAS_WORK_EARLIER_FINAL);
     }
@@ -165,7 +170,7 @@ TEST_WITH(older_schemas, set_up, remove_folder)
         kas_store_close(store);
         OK(kas_store_open(path, KAS_STORE_CREATE, &store));
         assert_int_equal(kas_store_revise(store, accept_study, NULL), KAS_STORE);
-        assert_non_null(strstr(kas_error(), "and goes on only with studies of version 8"));
+        assert_non_null(strstr(kas_error(), "and goes on only with studies of version 9"));
         assert_int_equal(kas_store_check_schema(store), KAS_STORE);
         assert_old_study(store);
         OK(kas_sql_run(store, NULL, "DELETE FROM study", "")); /* one that never began */

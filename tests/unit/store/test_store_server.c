@@ -282,7 +282,8 @@ static void make_schema_4(kas_store *store)
                    "DROP TRIGGER work_added ON work; DROP TRIGGER work_changed ON work;"
                    "DROP TRIGGER work_removed ON work; DROP FUNCTION kas_number();"
                    "DROP FUNCTION kas_removed(); DROP TABLE changes;"
-                   "ALTER TABLE work DROP COLUMN changed, DROP COLUMN exchange, DROP COLUMN missed;"
+                   "ALTER TABLE work DROP COLUMN changed, DROP COLUMN exchange, DROP COLUMN missed,"
+                   " DROP COLUMN leased; ALTER TABLE study DROP COLUMN drawing_seconds;"
                    "DROP INDEX work_running; DROP TABLE member;"
                    "ALTER TABLE kas_gpu DROP COLUMN ended; UPDATE kas_gpu SET schema = 4"));
 }
@@ -359,7 +360,7 @@ static void assert_no_move(kas_store *store, kas_store *other,
     assert_int_equal(kas_store_move(store, &(kas_store_mover){.open = open, .change = keep}),
                      KAS_STORE);
     assert_non_null(strstr(kas_error(), "another process has the study open"));
-    OK(kas_store_add_busy(other, 1)); /* it goes on */
+    OK(kas_store_add_busy(other, 1, 0)); /* it goes on */
     kas_store_close(other);
     for (leads = false; !leads; nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL))
         OK(kas_store_lead(store, &leads)); /* a server takes a moment to see that it is gone */

@@ -10,6 +10,7 @@
 #include "host/leaderboard/leaderboard.h"
 #include "host/leaderboard/objective.h"
 #include "host/leaderboard/rungs.h"
+#include "host/leaderboard/spent.h"
 #include "host/report/line.h"
 #include "host/study/study_dir.h"
 
@@ -18,6 +19,14 @@ static const char doc[] =
     "  kas-gpu status STUDY\n"
     "  kas-gpu status STUDY --json\n"
     "  kas-gpu status --watch STUDY    the same, live, until the study is done\n";
+
+/* What is known of a study beside its items. */
+typedef struct facts {
+    kas_rung_report rung[KAS_INT_LIST + 1];
+    int rungs;
+    double device_seconds;
+    kas_buf machines;
+} facts;
 
 typedef struct tally {
     int state[KAS_WORK_STATES];
@@ -117,8 +126,8 @@ static kas_status put_machines(const kas_study_view *view, bool json, kas_buf *o
     return KAS_OK;
 }
 
-static void print_json(const kas_study_args *args, const kas_study_view *view,
-                       const kas_rung_report *rung, int rungs, const char *machines, kas_buf *out)
+static void print_json(const kas_study_args *args, const kas_study_view *view, const facts *f,
+                       kas_buf *out)
 {
     tally t = count(view);
     const kas_work *best = kas_objective_leader(&view->options, view->work, view->count);
@@ -134,17 +143,18 @@ static void print_json(const kas_study_args *args, const kas_study_view *view,
     kas_line_int(out, "candidates_wanted", view->options.candidates);
     kas_line_json(out, "states", kas_buf_text(&states));
     kas_line_int(out, "generations", t.generations);
-    put_rungs(rung, rungs, out);
+    put_rungs(f->rung, f->rungs, out);
     kas_line_text(out, "best", best ? best->name : NULL);
     kas_line_number(out, "best_accuracy", best ? best->measured.accuracy : NAN);
     kas_line_bool(out, "done", kas_study_done(view));
     kas_line_text(out, "answer", final ? final->name : NULL);
     kas_line_number(out, "busy_seconds", view->study.busy_seconds);
+    kas_line_number(out, "device_seconds", f->device_seconds);
     kas_line_number(out, "compile_seconds", compile_seconds(view));
     kas_line_text(out, "device", view->study.device);
     kas_line_text(out, "code_version", *view->study.code_version ? view->study.code_version : NULL);
     kas_line_text(out, "dataset", view->study.dataset_path);
-    kas_line_json(out, "machines", machines);
+    kas_line_json(out, "machines", kas_buf_text(&f->machines));
     kas_line_json(out, "options", view->study.options);
     kas_line_end(out);
     out->failed |= states.failed;
@@ -171,8 +181,8 @@ static void print_running(const kas_study_view *view, kas_buf *out)
     }
 }
 
-static void print_text(const kas_study_args *args, const kas_study_view *view,
-                       const kas_rung_report *rung, int rungs, const char *machines, kas_buf *out)
+static void print_text(const kas_study_args *args, const kas_study_view *view, const facts *f,
+                       kas_buf *out)
 {
     tally t = count(view);
     char text[32];
@@ -189,6 +199,7 @@ static void print_text(const kas_study_args *args, const kas_study_view *view,
     if (t.generations > 1)
         kas_buf_printf(out, "; %d generations", t.generations);
     kas_buf_printf(out, "\ntime spent: %s", kas_human_duration(view->study.busy_seconds, text));
+    kas_buf_printf(out, ", device time %s", kas_human_duration(f->device_seconds, text));
     kas_buf_printf(out, "; all items together waited %s for compilers\n",
                    kas_human_duration(compile_seconds(view), text));
     const kas_work *best = kas_objective_leader(&view->options, view->work, view->count),
@@ -200,8 +211,8 @@ static void print_text(const kas_study_args *args, const kas_study_view *view,
         kas_buf_printf(out, ", %.2f%%\n", 100 * baseline->measured.accuracy);
     if (best)
         kas_buf_printf(out, "best:       %s, %.2f%%\n", best->name, 100 * best->measured.accuracy);
-    print_rungs(rung, rungs, out);
-    kas_buf_puts(out, machines);
+    print_rungs(f->rung, f->rungs, out);
+    kas_buf_puts(out, kas_buf_text(&f->machines));
     print_running(view, out);
     const bool nothing = kas_study_without_answer(view);
     char missing[KAS_ENDING_MISSING];
@@ -230,16 +241,15 @@ static void print_text(const kas_study_args *args, const kas_study_view *view,
 
 static kas_status print(const kas_study_args *args, const kas_study_view *view, kas_buf *out)
 {
-    kas_rung_report rung[KAS_INT_LIST + 1];
-    int rungs;
-    kas_buf machines = {0};
-    KAS_TRY(look_at_rungs(view, rung, &rungs));
-    const kas_status status = put_machines(view, args->common.json, &machines);
+    facts f = {.machines = {0}};
+    KAS_TRY(look_at_rungs(view, f.rung, &f.rungs));
+    KAS_TRY(kas_spent_study(view->store, &view->study, &view->options, view->work, view->count,
+                            &f.device_seconds));
+    const kas_status status = put_machines(view, args->common.json, &f.machines);
     if (status == KAS_OK)
-        (args->common.json ? print_json : print_text)(args, view, rung, rungs,
-                                                      kas_buf_text(&machines), out);
-    out->failed |= machines.failed;
-    kas_buf_free(&machines);
+        (args->common.json ? print_json : print_text)(args, view, &f, out);
+    out->failed |= f.machines.failed;
+    kas_buf_free(&f.machines);
     return status;
 }
 

@@ -7,6 +7,7 @@
 
 #include "host/data/dataset.h"
 #include "host/leaderboard/judge.h"
+#include "host/leaderboard/spent.h"
 #include "host/study/problem.h"
 #include "host/study/study_store.h"
 
@@ -54,20 +55,6 @@ static void find_leaders(kas_report_view *v)
 
 /* ---- device time ---- */
 
-/* The time from an item's start to its end would hold pauses as well: between two runs of the
- * search, and at a rung. */
-static kas_status device_seconds(kas_report_view *v, const kas_work *w, double *out)
-{
-    kas_epoch *epoch;
-    int count;
-    KAS_TRY(kas_store_epochs(v->store, w->id, &epoch, &count));
-    *out = isfinite(w->measured.compile_seconds) ? w->measured.compile_seconds : 0;
-    for (int i = 0; i < count; i++)
-        *out += isfinite(epoch[i].seconds) ? epoch[i].seconds : 0;
-    free(epoch);
-    return KAS_OK;
-}
-
 static int by_end(const void *a, const void *b)
 {
     const kas_work *x = *(const kas_work *const *)a, *y = *(const kas_work *const *)b;
@@ -79,10 +66,11 @@ static int by_end(const void *a, const void *b)
 static kas_status add_up(kas_report_view *v, const kas_work *const *ended, int count)
 {
     double best = -1;
+    v->device_seconds = v->study.drawing_seconds;
     for (int i = 0; i < count; i++) {
         const kas_work *w = ended[i];
         double seconds;
-        KAS_TRY(device_seconds(v, w, &seconds));
+        KAS_TRY(kas_spent_item(v->store, &v->options, w, &seconds));
         v->device_seconds += seconds;
         if (w->kind != KAS_WORK_CANDIDATE || w->state != KAS_WORK_FINISHED ||
             !(w->measured.accuracy > best))
@@ -103,7 +91,7 @@ static kas_status find_steps(kas_report_view *v)
         return kas_fail(KAS_NO_MEMORY, "%s: out of memory", v->folder);
     }
     for (int i = 0; i < v->count; i++)
-        if (v->work[i].kind <= KAS_WORK_CANDIDATE && isfinite(v->work[i].ended))
+        if (kas_spent_counts(&v->work[i]) && isfinite(v->work[i].ended))
             ended[count++] = &v->work[i];
     qsort(ended, (size_t)count, sizeof *ended, by_end);
     const kas_status status = add_up(v, ended, count);

@@ -32,8 +32,8 @@ typedef struct kas_report_view {
     bool answered, ended_without;
     kas_finalist final[KAS_FINALISTS_MOST + 1]; /* kas_finals_of */
     int finals;
-    /* The time for which items trained and waited for compilers, added up in the order in which
-     * they ended. Screening and measuring latency, which are short, are not recorded. */
+    /* Device time (leaderboard/spent.h): that of drawing and scoring first, since it is known in all
+     * only, then the items in the order in which they ended. */
     double device_seconds;
     kas_report_step *step;
     int steps;

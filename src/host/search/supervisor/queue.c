@@ -10,6 +10,7 @@
 #include "host/leaderboard/objective.h"
 #include "host/leaderboard/publish.h"
 #include "host/leaderboard/rungs.h"
+#include "host/leaderboard/spent.h"
 #include "host/search/supervisor/supervisor_state.h"
 
 enum { STOCK = 8 };
@@ -90,7 +91,9 @@ static kas_status draw(kas_supervisor *s, kas_work *out, bool *ready)
 {
     const kas_strategy *strategy = &s->options->strategy;
     *out = (kas_work){.kind = KAS_WORK_CANDIDATE};
+    const kas_elapsed before = kas_elapsed_since((kas_elapsed){0});
     kas_status status = strategy->next(strategy->context, s->list, s->count, out, ready);
+    s->drew += kas_spent_device(s->options->search, kas_elapsed_since(before));
     out->kind = KAS_WORK_CANDIDATE;
     if (status != KAS_OK)
         kas_work_clear(out);

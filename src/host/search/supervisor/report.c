@@ -359,12 +359,13 @@ static kas_status hear_curve(kas_supervisor *s, const kas_item *item, const cJSO
     return KAS_OK;
 }
 
-static kas_status add_processor(kas_supervisor *s, const kas_item *item, const cJSON *result)
+static kas_status add_effort(kas_supervisor *s, const kas_item *item, const cJSON *result)
 {
     bool held;
-    const double seconds = kas_message_get_number(result, "processor");
-    return isfinite(seconds)
-               ? kas_store_add_processor(s->store, item->work.id, item->work.lease, seconds, &held)
+    const kas_elapsed effort = {kas_message_get_number(result, "wall"),
+                                kas_message_get_number(result, "processor")};
+    return isfinite(effort.wall)
+               ? kas_store_add_elapsed(s->store, item->work.id, item->work.lease, effort, &held)
                : KAS_OK;
 }
 
@@ -409,7 +410,7 @@ static kas_status hear_result(kas_supervisor *s, kas_worker *worker, kas_item *i
                               const cJSON *message)
 {
     kas_deadline_hear(s, item);
-    KAS_TRY(add_processor(s, item, message));
+    KAS_TRY(add_effort(s, item, message));
     return item->ranks ? kas_ranks_hear_result(s, worker, item, message)
                        : kas_worker_end_item(s, worker, item, message);
 }

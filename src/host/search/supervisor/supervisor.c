@@ -321,7 +321,9 @@ static kas_status add_busy_time(kas_supervisor *s, bool now)
     for (int i = 0; i < s->options->workers; i++)
         if (*s->worker[i].device_name)
             KAS_TRY(kas_store_join(s->store, s->owner, s->worker[i].device_name, s->options->role));
-    return s->leads ? kas_store_add_busy(s->store, spent) : KAS_OK;
+    const double drew = s->drew;
+    s->drew = 0;
+    return s->leads ? kas_store_add_busy(s->store, spent, drew) : KAS_OK;
 }
 
 static kas_status loop(kas_supervisor *s, const sigset_t *mask)

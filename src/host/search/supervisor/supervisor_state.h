@@ -132,6 +132,7 @@ typedef struct kas_supervisor {
     bool follows;            /* it has said that another supervisor proposes */
     double began, counted;   /* monotonic clock; seconds already added to the study */
     double busy_before;      /* seconds of earlier runs */
+    double drew;             /* device time of drawing, not added to the study yet */
     double looked;           /* monotonic clock, at the last call of kas_supervisor_listened */
     double listened;         /* and the result of that call */
     double first_checkpoint; /* seconds that an item needs to its first checkpoint, or to its end

@@ -17,7 +17,7 @@
  *                                                  curve     id, epochs: all of an item that
  *                                                            ends, at most 1000 a line
  *                                                  result    id, state, reason, measurements,
- *                                                            processor time
+ *                                                            time on the clock and of processors
  *                                                  dying     id of the item that ends it
  *
  * The helper that compiles ahead has messages of its own (ahead.h).  Other folders include

@@ -236,8 +236,8 @@ static double processor_seconds(void)
            1e-6 * (double)(children.ru_utime.tv_usec + children.ru_stime.tv_usec);
 }
 
-/* Rank 0 tells the curve for all. `processor`: seconds that the item took; NaN = unknown. */
-static void tell_result(kas_slot *slot, int rank, kas_outcome *outcome, double processor)
+/* Rank 0 tells the curve for all. `effort`: what the item took. */
+static void tell_result(kas_slot *slot, int rank, kas_outcome *outcome, kas_elapsed effort)
 {
     kas_info("ends: %s%s%s", kas_work_state_name(outcome->state), *outcome->reason ? ": " : "",
              outcome->reason);
@@ -246,7 +246,8 @@ static void tell_result(kas_slot *slot, int rank, kas_outcome *outcome, double p
     cJSON *result = kas_measured_message("result", &outcome->measured);
     kas_message_text(result, "state", kas_work_state_name(outcome->state));
     kas_message_text(result, "reason", outcome->reason);
-    kas_message_number(result, "processor", processor);
+    kas_message_number(result, "processor", effort.processor);
+    kas_message_number(result, "wall", effort.wall);
     if (outcome->correct && strlen(outcome->correct) < MOST_CORRECT)
         kas_message_text(result, "correct", outcome->correct);
     free(outcome->correct);
@@ -292,7 +293,7 @@ static void serve(kas_slot *slot, const cJSON *message)
                      .attempt = kas_message_get_text(message, "attempt"),
                      .rank_timeout = kas_message_get_number(message, "rank_timeout")};
     kas_outcome outcome = {.state = KAS_WORK_FAILED, .measured = kas_measured_unknown()};
-    const double before = processor_seconds();
+    const kas_elapsed before = {kas_monotonic(), processor_seconds()};
     slot->phase[0] = 0;
     snprintf(slot->last_words, sizeof slot->last_words, "{\"type\":\"dying\",\"id\":%lld}\n",
              (long long)task.id);
@@ -307,8 +308,10 @@ static void serve(kas_slot *slot, const cJSON *message)
     if (status != KAS_OK)
         set_outcome(&outcome, status);
     /* What several items of a process have used together cannot be told apart. */
-    tell_result(slot, task.rank, &outcome,
-                slot->crew->slots == 1 ? processor_seconds() - before : NAN);
+    tell_result(
+        slot, task.rank, &outcome,
+        (kas_elapsed){kas_monotonic() - before.wall,
+                      slot->crew->slots == 1 ? processor_seconds() - before.processor : NAN});
     if (status == KAS_DEVICE_LOST || status == KAS_MACHINE)
         _exit(kas_exit_code(status));
 }
