@@ -214,12 +214,13 @@ static size_t conv_work(const kas_net *net, int i)
 {
     const kas_layer *l = &net->layer[i];
     const size_t in = (size_t)net->layer[l->inputs ? l->in[0] : 0].c;
+    const size_t area = (size_t)l->h * (size_t)l->w;
     if (l->op == KAS_LAYER_LINEAR)
         return in * (size_t)l->c;
     if (l->op == KAS_LAYER_LAYER_NORM)
-        return 4 * (size_t)(l->h * l->w);
+        return 4 * area;
     return l->op == KAS_LAYER_CONV
-               ? 2 * in / (size_t)l->groups * (size_t)(l->kernel_h * l->kernel_w * l->h * l->w)
+               ? 2 * in / (size_t)l->groups * (size_t)(l->kernel_h * l->kernel_w) * area
                : 0;
 }
 

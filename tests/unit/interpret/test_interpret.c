@@ -313,4 +313,26 @@ TEST(weights_are_of_training)
     kas_net_free(net);
 }
 
+/* The taps of a large window of a large image are more than 2^32 values. The pass has room for them, or there is
+ * too little memory. */
+TEST(large_windows)
+{
+    kas_net *net;
+    kas_interpret_memory memory = {0};
+    kas_interpreter *p = NULL;
+    OK(kas_net_build(
+        "{\"format\": \"kas-gpu network\", \"version\": 1, \"name\": \"large\", \"layers\": ["
+        "{\"conv\": \"stem\", \"channels\": 1, \"kernel\": 64}, {\"global_avg_pool\": \"pool\"},"
+        "{\"linear\": \"fc\", \"channels\": \"classes\"}]}",
+        1024, 1024, 1, 3, &net));
+    const kas_interpret_options options = {.net = net, .batch = 1};
+    const kas_status status = kas_interpret_create(&options, &memory, &p);
+    const size_t taps = (size_t)64 * 64 * (size_t)net->layer[1].h * (size_t)net->layer[1].w;
+    assert_true(status == KAS_OK || status == KAS_NO_MEMORY);
+    assert_true(status != KAS_OK || memory.bytes > sizeof(float) * taps);
+    kas_interpret_free(p);
+    kas_interpret_memory_free(&memory);
+    kas_net_free(net);
+}
+
 RUN_TESTS()
