@@ -51,6 +51,20 @@ diff -r "$dir/conv" "$dir/x" || fail "weights that are refused change an earlier
 "$kas" export kernels/conv.json 2>/dev/null
 [ $? = 2 ] || fail "no -o: exit code"
 set -e
+# Files that are not an export's are not replaced. An export replaces those of an earlier one, with other kernels.
+for file in README.md kernel.py kernel0.dot network.py; do
+    mkdir "$dir/mine"
+    echo mine >"$dir/mine/$file"
+    expect 1 "$file would be replaced" "$kas" export kernels/conv.json -o "$dir/mine" --input 3x9x9
+    [ "$(ls "$dir/mine")" = "$file" ] && [ "$(cat "$dir/mine/$file")" = mine ] || fail "an export changed $file"
+    rm -r "$dir/mine"
+done
+mkdir "$dir/mine"
+echo mine >"$dir/mine/notes"
+touch "$dir/x/kernel0.py" "$dir/x/kernel1.dot"
+expect 0 '' "$kas" export kernels/conv.json -o "$dir/mine" --input 3x9x9
+expect 0 '' "$kas" export kernels/conv.json -o "$dir/x" --input 3x9x9
+[ "$(cat "$dir/mine/notes")" = mine ] && diff -r "$dir/conv" "$dir/x" || fail "another export than the first"
 echo "ok: refusals"
 
 # Weights from a file come out as they went in.

@@ -85,20 +85,26 @@ static kas_status make_source(const kas_export_options *o, bool *made)
     return status;
 }
 
+/* Returns the name of a file of kernel k, or of the only kernel (-1). */
+static const char *kernel_file(int k, bool picture, char name[32])
+{
+    char number[16] = "";
+    if (k >= 0)
+        snprintf(number, sizeof number, "%d", k);
+    snprintf(name, 32, "kernel%s.%s", number, picture ? "dot" : "py");
+    return name;
+}
+
 /* Removes the kernel files of an earlier export, however many there are. */
 static void remove_kernels(const char *dir)
 {
     bool found = true;
     for (int k = -1; k <= 0 || found; k++) {
-        static const char *const endings[] = {"py", "dot"};
-        char number[16] = "", name[32], path[4096];
+        char name[32], path[4096];
         found = false;
-        if (k >= 0)
-            snprintf(number, sizeof number, "%d", k);
-        for (int e = 0; e < 2; e++) {
-            snprintf(name, sizeof name, "kernel%s.%s", number, endings[e]);
-            found |= kas_export_path(dir, name, path) == KAS_OK && unlink(path) == 0;
-        }
+        for (int e = 0; e < 2; e++)
+            found |=
+                kas_export_path(dir, kernel_file(k, e, name), path) == KAS_OK && unlink(path) == 0;
     }
 }
 
@@ -109,15 +115,13 @@ static kas_status write_kernels(const kas_export_options *o)
     const kas_replacement *r = o->net.replacement;
     remove_kernels(o->dir);
     for (int k = 0; k < r->kernels; k++) {
+        const int number = r->kernel_of ? k : -1;
         kas_buf text = {0};
-        char number[16] = "", name[32];
-        if (r->kernel_of)
-            snprintf(number, sizeof number, "%d", k);
-        snprintf(name, sizeof name, "kernel%s.py", number);
-        KAS_TRY(write_made(o->dir, name, kas_export_kernel_py(&r->kernel[k], &text), &text));
-        snprintf(name, sizeof name, "kernel%s.dot", number);
-        KAS_TRY(write_made(o->dir, name, kas_kernel_write_dot(&r->kernel[k], o->title, NULL, &text),
-                           &text));
+        char name[32];
+        KAS_TRY(write_made(o->dir, kernel_file(number, false, name),
+                           kas_export_kernel_py(&r->kernel[k], &text), &text));
+        KAS_TRY(write_made(o->dir, kernel_file(number, true, name),
+                           kas_kernel_write_dot(&r->kernel[k], o->title, NULL, &text), &text));
     }
     return KAS_OK;
 }
@@ -131,6 +135,16 @@ static kas_status write_texts(const kas_export_options *o)
     KAS_TRY(write_made(o->dir, "network.py", kas_export_network_py(&o->net, &text), &text));
     KAS_TRY(make_source(o, &source));
     return write_made(o->dir, "README.md", kas_export_readme(o, source, &text), &text);
+}
+
+/* Marks a new folder before its first file, so that the same command may go on where this one is
+ * killed. */
+static kas_status mark(const char *dir)
+{
+    char path[4096];
+    bool existed;
+    KAS_TRY(kas_export_path(dir, "README.md", path));
+    return kas_file_write_new(path, KAS_EXPORT_MARK "\n", sizeof KAS_EXPORT_MARK, &existed);
 }
 
 static kas_status write_tensors(const kas_export_options *o)
@@ -151,6 +165,7 @@ static kas_status write_tensors(const kas_export_options *o)
                             : kas_export_init_weights(net, o->seed, CHECK_IMAGES, images),
                  out);
     KAS_TRY_GOTO(kas_export_logits(net, CHECK_IMAGES, images, logits), out);
+    KAS_TRY_GOTO(mark(o->dir), out);
     KAS_TRY_GOTO(kas_export_path(o->dir, "weights.safetensors", path), out);
     KAS_TRY_GOTO(kas_export_write_weights(net, o->title, path), out);
     KAS_TRY_GOTO(kas_export_path(o->dir, "check.safetensors", path), out);
@@ -161,22 +176,60 @@ out:
     return status;
 }
 
-/* Checks that all files can be written before any is changed: one of them may be the input. */
-static kas_status check_places(const char *dir)
+/* ---- the folder ------------------------------------------------------------------------------ */
+
+static bool is_export(const char *readme)
 {
-    static const char *const names[] = {"kernel.json", "weights.safetensors", "check.safetensors"};
+    char head[sizeof KAS_EXPORT_MARK - 1];
+    FILE *file = fopen(readme, "r");
+    const bool is = file && fread(head, 1, sizeof head, file) == sizeof head &&
+                    memcmp(head, KAS_EXPORT_MARK, sizeof head) == 0;
+    if (file)
+        fclose(file);
+    return is;
+}
+
+static kas_status check_missing(const char *dir, const char *name)
+{
     char path[4096];
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        KAS_TRY(kas_export_path(dir, names[i], path));
+    KAS_TRY(kas_export_path(dir, name, path));
+    return kas_file_exists(path)
+               ? kas_fail(
+                     KAS_FAILURE,
+                     "%s would be replaced, but %s is not the folder of an earlier export (its "
+                     "README.md does not begin with \"" KAS_EXPORT_MARK
+                     "\"); choose another folder",
+                     path, dir)
+               : KAS_OK;
+}
+
+/* Checks that all files can be written before any is changed: one of them may be the input, or a
+ * file of the user. */
+static kas_status check_places(const kas_export_options *o)
+{
+    static const char *const names[] = {
+        "kernel.json", "weights.safetensors", "check.safetensors", "network.py", "kernel.cu",
+        "kernel.c",    "prelude.h",           "README.md"};
+    enum { NAMES = sizeof names / sizeof *names };
+    char path[4096], name[32];
+    for (size_t i = 0; i < NAMES; i++) {
+        KAS_TRY(kas_export_path(o->dir, names[i], path));
         KAS_TRY(kas_file_check_writable(path));
     }
+    if (is_export(path)) /* README.md is the last */
+        return KAS_OK;
+    for (size_t i = 0; i < NAMES; i++)
+        KAS_TRY(check_missing(o->dir, names[i]));
+    for (int k = -1; k < o->net.replacement->kernels; k++)
+        for (int e = 0; e < 2; e++)
+            KAS_TRY(check_missing(o->dir, kernel_file(k, e, name)));
     return KAS_OK;
 }
 
 kas_status kas_export(const kas_export_options *options)
 {
     KAS_TRY(kas_mkdirs(options->dir));
-    KAS_TRY(check_places(options->dir));
+    KAS_TRY(check_places(options));
     KAS_TRY(write_tensors(options)); /* first: weights that are refused change no earlier export */
     return write_texts(options);
 }

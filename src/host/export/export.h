@@ -21,8 +21,10 @@
 #include "host/device/device.h"
 #include "host/export/python.h"
 
+#define KAS_EXPORT_MARK "# A kernel from kas-gpu" /* the first line of README.md */
+
 typedef struct kas_export_options {
-    const char *dir;         /* created when missing; files in it are replaced */
+    const char *dir;         /* created when missing; the files of an earlier export are replaced */
     const char *title;       /* where the kernel comes from: a file, or a study's candidate */
     const char *kernel_text; /* the text of the kernel file, unchanged */
     kas_export_net net;
@@ -35,8 +37,9 @@ typedef struct kas_export_options {
     const kas_device_info *tuned_on;
 } kas_export_options;
 
-/* Writes the folder. Fails with KAS_BAD_INPUT when the weights do not fit. A kernel that the JIT
- * cannot lower is written without its source, with a warning. */
+/* Writes the folder. Fails with KAS_BAD_INPUT when the weights do not fit, and with KAS_FAILURE when
+ * the folder has one of these files and no README.md with the mark: they are then the user's. A kernel
+ * that the JIT cannot lower is written without its source, with a warning. */
 kas_status kas_export(const kas_export_options *options);
 
 typedef enum kas_verified { KAS_VERIFY_OK, KAS_VERIFY_FAILED, KAS_VERIFY_SKIPPED } kas_verified;

@@ -129,7 +129,7 @@ static void put_use(const kas_export_options *o, bool source, kas_buf *out)
 
 kas_status kas_export_readme(const kas_export_options *o, bool source, kas_buf *out)
 {
-    kas_buf_printf(out, "# A kernel from kas-gpu\n\nFrom %s.\n", o->title);
+    kas_buf_printf(out, KAS_EXPORT_MARK "\n\nFrom %s.\n", o->title);
     if (o->facts)
         kas_buf_printf(out, "\n%s", o->facts);
     put_use(o, source, out);
