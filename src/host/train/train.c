@@ -2,48 +2,17 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "host/core/clock.h"
-#include "host/core/file/files.h"
 #include "host/core/log.h"
-#include "host/train/checkpoint.h"
-#include "host/train/chunks.h"
-#include "host/train/feed.h"
-#include "host/model/model.h"
 #include "host/score/correct.h"
 #include "host/train/digest.h"
 #include "host/train/ranks.h"
-#include "host/train/stats.h"
+#include "host/train/run.h"
 
-typedef struct run {
-    const kas_train_options *o;
-    kas_device *device;
-    kas_model *model;
-    kas_feed feed;
-    kas_plan *train_plan, *evaluation_plan[2]; /* of the parts of the feed; NULL: not needed */
-    kas_plan *average_plan;                    /* runs before an evaluation; NULL: not needed */
-    kas_chunks chunks;
-    uint8_t digest[32];
-    uint32_t steps;        /* of an epoch */
-    uint64_t step;         /* done or enqueued, of the whole run */
-    double earlier;        /* seconds of the unfinished epoch before a resume */
-    kas_metrics resumed;   /* sums of the unfinished epoch before a resume */
-    kas_epoch *epoch;      /* [recipe.epochs] */
-    int epochs;            /* done */
-    kas_samples step_time; /* seconds of steps */
-    kas_verdict wanted;    /* the last verdict of a callback of this rank */
-    kas_verdict verdict;   /* what the ranks agree on */
-    const char *diverged;  /* what was not finite; NULL: nothing */
-    bool captures;         /* exchanges, as far as on_exchange knows */
-    kas_buf correct;       /* of the last evaluations: see kas_train_result */
-} run;
-
-/* Returns what is not finite; NULL: everything is. Parameters come first, because a loss that is
- * not finite follows from them, or they from it. */
-static const char *what_is_not_finite(const kas_metrics *m)
+/* Parameters come first, because a loss that is not finite follows from them, or they from it. */
+const char *kas_run_not_finite(const kas_metrics *m)
 {
     return m->not_finite.parameters   ? "a parameter"
            : m->not_finite.statistics ? "a running statistic"
@@ -54,9 +23,8 @@ static const char *what_is_not_finite(const kas_metrics *m)
 
 /* ---- ranks ----------------------------------------------------------------------------------- */
 
-/* Gathers what all ranks have in `words`; their sum is the same on all of them. */
-static kas_status sum_words(const run *r, const kas_chunk_words *words, kas_metrics *sum,
-                            kas_verdict *verdict)
+kas_status kas_run_sum(const kas_run *r, const kas_chunk_words *words, kas_metrics *sum,
+                       kas_verdict *verdict)
 {
     kas_chunk_words all[KAS_MAX_DEVICES];
     if (!r->o->group) {
@@ -68,30 +36,21 @@ static kas_status sum_words(const run *r, const kas_chunk_words *words, kas_metr
     return KAS_OK;
 }
 
-/* Gets the sums of all ranks. */
-static kas_status get_metrics(const run *r, kas_metrics *metrics)
-{
-    kas_chunk_words words = {0};
-    kas_verdict none;
-    KAS_TRY(kas_model_get_metrics(r->model, &words.metrics));
-    return sum_words(r, &words, metrics, &none);
-}
-
-static kas_status agree(run *r)
+static kas_status agree(kas_run *r)
 {
     const kas_chunk_words words = {.verdict = (uint32_t)r->wanted};
     kas_metrics none;
-    return sum_words(r, &words, &none, &r->verdict);
+    return kas_run_sum(r, &words, &none, &r->verdict);
 }
 
 /* Sets the sums with which the epoch goes on: of all ranks, so one rank alone has them. */
-static kas_status set_metrics(const run *r, const kas_metrics *metrics)
+static kas_status set_metrics(const kas_run *r, const kas_metrics *metrics)
 {
     const kas_metrics zero = {0};
     return kas_model_set_metrics(r->model, kas_group_rank(r->o->group) == 0 ? metrics : &zero);
 }
 
-static void tell_exchange(run *r)
+static void tell_exchange(kas_run *r)
 {
     const kas_train_options *o = r->o;
     const char *exchange = kas_model_exchange(r->model);
@@ -102,134 +61,21 @@ static void tell_exchange(run *r)
         o->on_exchange(o->context, exchange);
 }
 
-static kas_step_state state_at(const run *r, uint32_t image)
+static kas_step_state state_at(const kas_run *r, uint32_t image)
 {
     const uint32_t rank = (uint32_t)kas_group_rank(r->o->group);
     return (kas_step_state){.cursor = image + rank * (uint32_t)kas_train_batch(r->o), .rank = rank};
 }
 
-/* ---- checkpoint ------------------------------------------------------------------------------ */
-
-static kas_status save_checkpoint(run *r, double seconds)
-{
-    kas_metrics metrics;
-    if (!r->o->checkpoint)
-        return KAS_OK;
-    KAS_TRY(get_metrics(r, &metrics));
-    if (kas_group_rank(r->o->group) != 0)
-        return kas_model_download(r->model, NULL); /* its share of the moments */
-    kas_checkpoint c = {.step = r->step,
-                        .seconds = seconds,
-                        .epochs = r->epochs,
-                        .epoch = r->epoch,
-                        .size = kas_model_kept(r->model)};
-    kas_status status = KAS_OK;
-    memcpy(c.options, r->digest, sizeof c.options);
-    snprintf(c.device, sizeof c.device, "%s", kas_device_get_info(r->device)->name);
-    c.kept = malloc(c.size + 1);
-    if (!c.kept) {
-        status = kas_fail(KAS_NO_MEMORY, "no memory for a checkpoint");
-        goto out;
-    }
-    KAS_TRY_GOTO(kas_model_download(r->model, c.kept), out);
-    _Static_assert(sizeof metrics <= sizeof c.state, "the sums fit into a checkpoint");
-    memcpy(c.state, &metrics, sizeof metrics);
-    status = kas_checkpoint_write(r->o->checkpoint, &c);
-out:
-    c.epoch = NULL; /* owned by the run now */
-    kas_checkpoint_free(&c);
-    return status;
-}
-
-static bool is_time(double seconds)
-{
-    return isfinite(seconds) && seconds >= 0;
-}
-
-/* Returns whether the record of an epoch is plausible. Values of a validation that did not take
- * place are NaN (score_epoch). */
-static bool is_epoch(const kas_epoch *e, int number)
-{
-    const bool unseen = isnan(e->validation_loss) && isnan(e->validation_accuracy);
-    return e->epoch == number && is_time(e->seconds) && isfinite(e->train_loss) &&
-           e->train_accuracy >= 0 && e->train_accuracy <= 1 &&
-           (unseen || (e->validation_accuracy >= 0 && e->validation_accuracy <= 1));
-}
-
-/* Returns whether the checkpoint has values that no run can have written. The checksum shows
- * only damage. */
-static bool contradicts_itself(const run *r, const kas_checkpoint *c, const kas_metrics *metrics)
-{
-    const uint64_t before = (uint64_t)c->epochs * r->steps, done = c->step - before;
-    /* An epoch whose last step made the run diverge was not ended (one_epoch). */
-    const uint64_t most = what_is_not_finite(metrics) ? r->steps : r->steps - 1;
-    if (c->size != kas_model_kept(r->model) || c->epochs > r->o->recipe.epochs ||
-        c->step < before || done > most || !is_time(c->seconds))
-        return true;
-    for (int i = 0; i < c->epochs; i++)
-        if (!is_epoch(&c->epoch[i], i))
-            return true;
-    return metrics->counted > done * (uint64_t)r->o->recipe.batch ||
-           metrics->correct > metrics->counted;
-}
-
-static kas_status apply_checkpoint(run *r, const kas_checkpoint *c)
-{
-    const char *device = kas_device_get_info(r->device)->name;
-    kas_metrics metrics;
-    memcpy(&metrics, c->state, sizeof metrics);
-    if (contradicts_itself(r, c, &metrics))
-        return kas_fail(KAS_BAD_INPUT, "%s: the checkpoint is inconsistent; remove it",
-                        r->o->checkpoint);
-    if (strcmp(c->device, device) != 0)
-        kas_warn("%s was written on \"%s\"; on \"%s\" the result may differ in the last bits",
-                 r->o->checkpoint, c->device, device);
-    KAS_TRY(kas_model_upload(r->model, c->kept));
-    r->resumed = metrics;
-    r->diverged = what_is_not_finite(&r->resumed);
-    const kas_param *broken = kas_model_kept_not_finite(r->model, c->kept);
-    if (broken) {
-        kas_warn("%s: %s is not finite: the run had diverged", r->o->checkpoint, broken->name);
-        r->diverged = "a tensor of the checkpoint";
-    }
-    memcpy(r->epoch, c->epoch, sizeof *r->epoch * (size_t)c->epochs);
-    r->epochs = c->epochs;
-    r->step = c->step;
-    r->earlier = c->seconds;
-    const uint64_t more = c->step - (uint64_t)c->epochs * r->steps;
-    kas_info("%s: going on after %d epoch%s and %" PRIu64 " step%s", r->o->checkpoint, c->epochs,
-             c->epochs == 1 ? "" : "s", more, more == 1 ? "" : "s");
-    return KAS_OK;
-}
-
-static kas_status start_or_resume(run *r)
-{
-    const kas_train_options *o = r->o;
-    const char *const outputs[] = {o->checkpoint, o->weights_out};
-    for (int i = 0; i < 2 && kas_group_rank(o->group) == 0; i++)
-        if (outputs[i])
-            kas_file_remove_unfinished(outputs[i], 0);
-    if (o->checkpoint && kas_file_exists(o->checkpoint)) {
-        kas_checkpoint c;
-        KAS_TRY(kas_checkpoint_read(o->checkpoint, r->digest, &c));
-        kas_status status = apply_checkpoint(r, &c);
-        kas_checkpoint_free(&c);
-        return status;
-    }
-    KAS_TRY(kas_model_init(r->model, o->seed));
-    return o->weights_in ? kas_model_load_and_tell(r->model, o->weights_in, o->init_partial)
-                         : KAS_OK;
-}
-
 /* ---- an epoch -------------------------------------------------------------------------------- */
 
-static kas_status run_step(run *r, kas_plan *plan)
+static kas_status run_step(kas_run *r, kas_plan *plan)
 {
     kas_group_wait(r->o->group, true);
     return kas_feed_run(&r->feed, plan);
 }
 
-static kas_status enqueue_chunk(run *r, uint32_t steps)
+static kas_status enqueue_chunk(kas_run *r, uint32_t steps)
 {
     KAS_TRY(kas_chunks_begin(&r->chunks));
     for (uint32_t i = 0; i < steps; i++)
@@ -238,82 +84,119 @@ static kas_status enqueue_chunk(run *r, uint32_t steps)
     return kas_chunks_end(&r->chunks, r->step, steps, r->wanted);
 }
 
-/* Looks at a chunk: its time, whether the run diverged, and the callback's verdict. Chunks that
- * were enqueued when one of these ended the run are not reported any more. */
-static kas_status look(run *r, kas_metrics *metrics)
+static kas_status look(kas_run *r, kas_chunk *chunk)
+{
+    KAS_TRY(kas_chunks_look(&r->chunks, chunk));
+    if (r->captures && !kas_group_captures(r->o->group))
+        tell_exchange(r);
+    if (r->verdict == KAS_CONTINUE)
+        r->verdict = chunk->verdict;
+    return KAS_OK;
+}
+
+/* Asks the callback, unless the run has ended: what was enqueued then is not reported any more. */
+static void report(kas_run *r, uint64_t step, double loss)
 {
     const kas_train_options *o = r->o;
-    kas_chunk chunk;
-    KAS_TRY(kas_chunks_look(&r->chunks, &chunk));
-    *metrics = chunk.metrics;
-    if (r->captures && !kas_group_captures(o->group))
-        tell_exchange(r);
-    KAS_TRY(kas_samples_add(&r->step_time, chunk.seconds / chunk.steps));
-    if (!r->diverged)
-        r->diverged = what_is_not_finite(metrics);
-    if (r->verdict == KAS_CONTINUE)
-        r->verdict = chunk.verdict;
     if (o->on_progress && !r->diverged && r->wanted == KAS_CONTINUE)
         r->wanted =
-            o->on_progress(o->context, chunk.step, (uint64_t)r->steps * (uint64_t)o->recipe.epochs,
-                           metrics->batch_loss);
+            o->on_progress(o->context, step, (uint64_t)r->steps * (uint64_t)o->recipe.epochs, loss);
     if (!o->group && r->verdict == KAS_CONTINUE)
         r->verdict = r->wanted; /* nobody else has to know */
+}
+
+/* Looks at a chunk of training: its time, whether the run diverged, and the callback's verdict. */
+static kas_status look_at_training(kas_run *r, kas_metrics *metrics)
+{
+    kas_chunk chunk;
+    KAS_TRY(look(r, &chunk));
+    *metrics = chunk.metrics;
+    KAS_TRY(kas_samples_add(&r->step_time, chunk.seconds / chunk.steps));
+    if (!r->diverged)
+        r->diverged = kas_run_not_finite(metrics);
+    report(r, chunk.step, metrics->batch_loss);
     return KAS_OK;
 }
 
 /* Trains the rest of the present epoch. It ends early when the run diverges or a callback says so,
  * after all enqueued work is done: `*metrics` and a checkpoint are those of r->step. */
-static kas_status train_epoch(run *r, kas_metrics *metrics)
+static kas_status train_epoch(kas_run *r, kas_metrics *metrics)
 {
     const kas_train_options *o = r->o;
     uint32_t done = (uint32_t)(r->step - (uint64_t)r->epochs * r->steps);
     kas_step_state state = state_at(r, done * (uint32_t)o->recipe.batch);
     state.step = (uint32_t)r->step;
     state.epoch = (uint32_t)r->epochs;
-    KAS_TRY(kas_feed_begin_training(&r->feed, r->epochs, done));
-    KAS_TRY(kas_model_set_state(r->model, state));
     KAS_TRY(set_metrics(r, &r->resumed));
     *metrics = r->resumed;
     r->resumed = (kas_metrics){0};
+    if (done == r->steps) /* the run was stopped while it was evaluated */
+        return KAS_OK;
+    KAS_TRY(kas_feed_begin_training(&r->feed, r->epochs, done));
+    KAS_TRY(kas_model_set_state(r->model, state));
     while (done < r->steps && !r->diverged && r->verdict == KAS_CONTINUE) {
         uint32_t left = r->steps - done, chunk = kas_chunks_size(&r->chunks);
         chunk = chunk < left ? chunk : left;
         KAS_TRY(enqueue_chunk(r, chunk));
         done += chunk;
         if (kas_chunks_due(&r->chunks))
-            KAS_TRY(look(r, metrics));
+            KAS_TRY(look_at_training(r, metrics));
     }
     while (kas_chunks_pending(&r->chunks))
-        KAS_TRY(look(r, metrics));
+        KAS_TRY(look_at_training(r, metrics));
     return KAS_OK;
 }
 
-/* Evaluates a part of the images; `hit` gets which of this rank's are right and has room for whole
- * batches. It may be NULL: nobody then waits for the device after each batch. */
-static kas_status evaluate(run *r, int part, kas_metrics *metrics, float *hit)
+static kas_status look_at_evaluation(kas_run *r, kas_metrics *metrics)
 {
-    uint32_t batch = (uint32_t)r->o->recipe.batch, count = r->feed.evaluation_count[part];
-    const kas_metrics zero = {0};
+    kas_chunk chunk;
+    KAS_TRY(look(r, &chunk));
+    *metrics = chunk.metrics;
+    report(r, r->step, NAN);
+    return KAS_OK;
+}
+
+static kas_status evaluate_chunk(kas_run *r, int part, uint32_t *at, float *hit)
+{
+    const uint32_t count = r->feed.evaluation_count[part], most = kas_chunks_size(&r->chunks);
+    uint32_t steps = 0;
+    KAS_TRY(kas_chunks_begin(&r->chunks));
+    for (; steps < most && *at < count; steps++, *at += (uint32_t)r->o->recipe.batch) {
+        KAS_TRY(run_step(r, r->evaluation_plan[part]));
+        if (hit)
+            KAS_TRY(kas_model_get_hits(r->model, hit + state_at(r, *at).cursor));
+    }
+    return kas_chunks_end(&r->chunks, r->step, steps, r->wanted);
+}
+
+/* Evaluates a part of the images; `hit` gets which of this rank's are right and has room for whole
+ * batches. It may be NULL: nobody then waits for the device after each batch. It may take longer than an
+ * epoch of training, so it too is reported and can be stopped, which r->left says. */
+static kas_status evaluate(kas_run *r, int part, kas_metrics *metrics, float *hit)
+{
+    const uint32_t count = r->feed.evaluation_count[part];
+    *metrics = (kas_metrics){0};
     KAS_TRY(kas_model_set_state(r->model, state_at(r, 0)));
-    KAS_TRY(kas_model_set_metrics(r->model, &zero));
+    KAS_TRY(kas_model_set_metrics(r->model, metrics));
     KAS_TRY(kas_feed_begin_evaluation(&r->feed, part));
     if (r->average_plan)
         KAS_TRY(kas_plan_run(r->average_plan));
-    for (uint32_t at = 0; at < count; at += batch) {
-        KAS_TRY(run_step(r, r->evaluation_plan[part]));
-        if (hit)
-            KAS_TRY(kas_model_get_hits(r->model, hit + state_at(r, at).cursor));
+    for (uint32_t at = 0; at < count && r->verdict != KAS_STOP;) {
+        KAS_TRY(evaluate_chunk(r, part, &at, hit));
+        if (kas_chunks_due(&r->chunks))
+            KAS_TRY(look_at_evaluation(r, metrics));
     }
-    KAS_TRY(get_metrics(r, metrics));
-    if (metrics->counted != count)
+    while (kas_chunks_pending(&r->chunks))
+        KAS_TRY(look_at_evaluation(r, metrics));
+    r->left = r->verdict == KAS_STOP && metrics->counted < count;
+    if (!r->left && metrics->counted != count)
         return kas_fail(KAS_FAILURE, "evaluation counted %" PRIu64 " of %" PRIu32 " images",
                         (uint64_t)metrics->counted, count);
     return KAS_OK;
 }
 
 /* Adds the hits of the other ranks, each of which has only its own images'. */
-static kas_status gather_hits(const run *r, float *hit, size_t room)
+static kas_status gather_hits(const kas_run *r, float *hit, size_t room)
 {
     const int ranks = kas_group_ranks(r->o->group);
     float *all = malloc((size_t)ranks * room * sizeof *all);
@@ -330,7 +213,7 @@ static kas_status gather_hits(const run *r, float *hit, size_t room)
 }
 
 /* Evaluates a part and notes which of its images are right. */
-static kas_status evaluate_images(run *r, int part, kas_metrics *metrics)
+static kas_status evaluate_images(kas_run *r, int part, kas_metrics *metrics)
 {
     const uint32_t batch = (uint32_t)r->o->recipe.batch, count = r->feed.evaluation_count[part];
     const size_t room = (size_t)count + batch;
@@ -338,9 +221,9 @@ static kas_status evaluate_images(run *r, int part, kas_metrics *metrics)
     if (!hit)
         return kas_fail(KAS_NO_MEMORY, "no memory for an evaluation of %" PRIu32 " images", count);
     kas_status status = evaluate(r, part, metrics, hit);
-    if (status == KAS_OK && r->o->group)
+    if (status == KAS_OK && !r->left && r->o->group)
         status = gather_hits(r, hit, room);
-    if (status == KAS_OK)
+    if (status == KAS_OK && !r->left)
         kas_correct_add(hit, count, &r->correct);
     free(hit);
     return status;
@@ -348,7 +231,7 @@ static kas_status evaluate_images(run *r, int part, kas_metrics *metrics)
 
 /* Fills the validation figures of the epoch that was just trained. The test set is evaluated only
  * after the last epoch, so that nobody can choose among its figures. */
-static kas_status score_epoch(run *r, kas_epoch *epoch)
+static kas_status score_epoch(kas_run *r, kas_epoch *epoch)
 {
     bool last = r->epochs + 1 == r->o->recipe.epochs;
     if (r->o->evaluate_test && !last) {
@@ -363,23 +246,31 @@ static kas_status score_epoch(run *r, kas_epoch *epoch)
     return KAS_OK;
 }
 
-/* Trains and evaluates one epoch; *finished says whether it was trained to its end. */
-static kas_status one_epoch(run *r, bool *finished)
+/* Trains and evaluates one epoch; *finished says whether it was trained and evaluated to its end. A kill
+ * in the last evaluation, which may be that of a whole test set, costs no training. */
+static kas_status one_epoch(kas_run *r, bool *finished)
 {
-    double start = kas_monotonic();
+    double start = kas_monotonic() - r->earlier;
     kas_metrics train;
     *finished = false;
     KAS_TRY(train_epoch(r, &train));
     bool whole = r->step == (uint64_t)(r->epochs + 1) * r->steps;
     if (r->verdict == KAS_PRUNE && !r->diverged)
         return KAS_OK;
-    if (r->diverged || !whole) /* a diverged run is recognised at once when it is run again */
-        return save_checkpoint(r, r->earlier + kas_monotonic() - start);
+    /* a diverged run is recognised at once when it is run again */
+    if (r->diverged || !whole || r->epochs + 1 == r->o->recipe.epochs)
+        KAS_TRY(kas_run_save(r, kas_monotonic() - start));
+    if (r->diverged || !whole)
+        return KAS_OK;
     kas_epoch epoch = {.epoch = r->epochs,
                        .train_loss = train.loss_sum / (double)train.counted,
                        .train_accuracy = (double)train.correct / (double)train.counted};
     KAS_TRY(score_epoch(r, &epoch));
-    epoch.seconds = r->earlier + kas_monotonic() - start;
+    epoch.seconds = kas_monotonic() - start;
+    if (r->left) {
+        KAS_TRY(set_metrics(r, &train));
+        return kas_run_save(r, epoch.seconds);
+    }
     r->epoch[r->epochs] = epoch;
     r->earlier = 0;
     r->epochs++;
@@ -394,7 +285,7 @@ static int last_epoch(const kas_train_options *o)
     return o->until > 0 && o->until < o->recipe.epochs ? o->until : o->recipe.epochs;
 }
 
-static kas_status all_epochs(run *r)
+static kas_status all_epochs(kas_run *r)
 {
     const kas_train_options *o = r->o;
     const int last = last_epoch(o);
@@ -410,7 +301,7 @@ static kas_status all_epochs(run *r)
         }
         KAS_TRY(agree(r));
         if (r->verdict != KAS_PRUNE)
-            KAS_TRY(save_checkpoint(r, 0));
+            KAS_TRY(kas_run_save(r, 0));
     }
     return KAS_OK;
 }
@@ -435,7 +326,7 @@ static kas_model_options model_options(const kas_train_options *o)
 
 /* Turns on recomputation when the run would not fit otherwise; libraries need some of the device's
  * memory too. */
-static kas_status fit(const run *r, kas_model_options *model)
+static kas_status fit(const kas_run *r, kas_model_options *model)
 {
     const size_t memory = kas_device_get_info(r->device)->memory, room = memory - memory / 16;
     kas_memory_plan plan;
@@ -450,7 +341,7 @@ static kas_status fit(const run *r, kas_model_options *model)
     return KAS_OK;
 }
 
-static kas_status record_plans(run *r)
+static kas_status record_plans(kas_run *r)
 {
     kas_step_options train = {.mode = KAS_TAPE_TRAIN,
                               .images = &r->feed.train,
@@ -467,7 +358,7 @@ static kas_status record_plans(run *r)
     return KAS_OK;
 }
 
-static kas_status prepare(run *r)
+static kas_status prepare(kas_run *r)
 {
     const kas_train_options *o = r->o;
     kas_model_options options = model_options(o);
@@ -485,14 +376,14 @@ static kas_status prepare(run *r)
     KAS_TRY(kas_feed_create(r->device, o, kas_model_memory(r->model), &r->feed));
     KAS_TRY(kas_chunks_create(r->device, r->model, o->group, &r->chunks));
     KAS_TRY(record_plans(r));
-    KAS_TRY(start_or_resume(r));
+    KAS_TRY(kas_run_start(r));
     KAS_TRY(kas_train_check_ranks(o, r->digest, r->step));
     if (o->group)
         tell_exchange(r);
     return KAS_OK;
 }
 
-static kas_status write_weights(const run *r)
+static kas_status write_weights(const kas_run *r)
 {
     const kas_train_options *o = r->o;
     const char *const metadata[] = {"format",  "pt",         "generator", "kas-gpu " KAS_VERSION,
@@ -505,7 +396,7 @@ static kas_status write_weights(const run *r)
 /* Marks a run as diverged when its last evaluation is not finite, because such a network is
  * useless. An earlier evaluation may be not finite: batch norm's running averages need some steps
  * to settle. */
-static void look_at_the_end(run *r)
+static void look_at_the_end(kas_run *r)
 {
     if (!r->diverged && r->epochs == r->o->recipe.epochs && r->epochs > 0 &&
         !isfinite(r->epoch[r->epochs - 1].validation_loss))
@@ -514,20 +405,21 @@ static void look_at_the_end(run *r)
 
 /* Evaluates what is still missing of `correct`: the images that confirm, and all of them where the
  * run was resumed behind its last epoch. */
-static kas_status confirm(run *r)
+static kas_status confirm(kas_run *r)
 {
     kas_metrics seen;
     if (r->correct.size == 0)
         KAS_TRY(evaluate_images(r, 0, &seen));
-    if (r->evaluation_plan[1])
+    if (r->evaluation_plan[1] && !r->left)
         KAS_TRY(evaluate_images(r, 1, &seen));
     return kas_buf_status(&r->correct);
 }
 
-static void fill_result(run *r, kas_train_result *out)
+static void fill_result(kas_run *r, kas_train_result *out)
 {
     *out = (kas_train_result){
         .state = r->diverged                        ? KAS_DIVERGED
+                 : r->left                          ? KAS_STOPPED
                  : r->epochs == r->o->recipe.epochs ? KAS_TRAINED
                  : r->verdict == KAS_PRUNE          ? KAS_PRUNED
                  : r->verdict == KAS_STOP           ? KAS_STOPPED
@@ -550,7 +442,7 @@ static void fill_result(run *r, kas_train_result *out)
 
 kas_status kas_train(kas_device *device, const kas_train_options *options, kas_train_result *out)
 {
-    run r = {.o = options, .device = device};
+    kas_run r = {.o = options, .device = device};
     kas_status status = KAS_OK;
     *out = (kas_train_result){0};
     KAS_TRY_GOTO(prepare(&r), out);
@@ -558,7 +450,8 @@ kas_status kas_train(kas_device *device, const kas_train_options *options, kas_t
     look_at_the_end(&r);
     if (!r.diverged && r.epochs == options->recipe.epochs) {
         KAS_TRY_GOTO(confirm(&r), out);
-        KAS_TRY_GOTO(write_weights(&r), out);
+        if (!r.left)
+            KAS_TRY_GOTO(write_weights(&r), out);
     }
     fill_result(&r, out);
 out:

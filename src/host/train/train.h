@@ -47,8 +47,8 @@ typedef struct kas_train_options {
     /* Called after each epoch; may be NULL. PRUNE ends the run as pruned; STOP writes a checkpoint
      * and ends it. */
     kas_verdict (*on_epoch)(void *context, const kas_epoch *epoch);
-    /* Called every few steps with the number of steps done and of all steps. It renews a lease,
-     * shows progress, or asks to stop; may be NULL. */
+    /* Called every few steps with the number of steps done and of all steps, and in evaluations, with
+     * NaN for the loss. It renews a lease, shows progress, or asks to stop; may be NULL. */
     kas_verdict (*on_progress)(void *context, uint64_t step, uint64_t steps, double loss);
     /* Called by each of several ranks, before the first step, with how they exchange
      * (kas_model_exchange), and again if that changes in the first steps; may be NULL. */

@@ -95,6 +95,8 @@ static moment now(uint64_t step)
 static kas_verdict on_progress(void *context, uint64_t step, uint64_t steps, double loss)
 {
     watch *w = context;
+    if (isnan(loss)) /* of an evaluation */
+        return KAS_CONTINUE;
     assert_true(w->chunks < EPOCHS * CHUNKS && step <= steps && isfinite(loss));
     w->chunk[w->chunks++] = now(step);
     return w->stop_step && step >= w->stop_step ? w->verdict : KAS_CONTINUE;

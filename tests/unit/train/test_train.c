@@ -209,7 +209,7 @@ static kas_verdict on_epoch(void *context, const kas_epoch *epoch)
 static kas_verdict on_progress(void *context, uint64_t step, uint64_t steps, double loss)
 {
     observer *o = context;
-    assert_true(step >= 1 && step <= steps && isfinite(loss));
+    assert_true(step >= 1 && step <= steps && !isinf(loss)); /* NaN: of an evaluation */
     return o->stop_step && step >= o->stop_step ? o->verdict : KAS_CONTINUE;
 }
 

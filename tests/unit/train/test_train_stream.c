@@ -229,6 +229,49 @@ TEST(a_stop_in_an_epoch_is_not_seen)
     kas_train_result_free(&want);
 }
 
+/* A chunk of an evaluation is reported with NaN for the loss. */
+static kas_verdict stop_in_evaluation(void *context, uint64_t step, uint64_t steps, double loss)
+{
+    (void)step, (void)steps;
+    return isnan(loss) && --*(int *)context == 0 ? KAS_STOP : KAS_CONTINUE;
+}
+
+/* Behind every chunk but the last: of the epochs, and of the images that confirm. No step is repeated. */
+TEST(a_stop_in_an_evaluation_is_not_seen)
+{
+    enum { HELD_OUT = 2 * BATCH + 3 };
+    uint32_t index[2 * HELD_OUT];
+    for (uint32_t i = 0; i < 2 * HELD_OUT; i++)
+        index[i] = i;
+    kas_train_options o = options_of(whole);
+    kas_train_result want, part;
+    int reports = 0;
+    o.evaluate_test = false;
+    o.validation_index = index;
+    o.validation_count = o.confirm_count = HELD_OUT;
+    o.weights_out = in_folder("want");
+    o.on_progress = stop_in_evaluation;
+    o.context = &reports;
+    OK(kas_train(device, &o, &want));
+    const int chunks = -reports;
+    assert_int_equal(chunks, on_cuda() ? EPOCHS + 1 : 3 * (EPOCHS + 1));
+    for (int stop = on_cuda() ? chunks - 1 : 1; stop < chunks; stop++) {
+        int left = stop;
+        o.checkpoint = in_folder("run.ckpt");
+        unlink(o.checkpoint);
+        o.dataset = stop % 2 ? whole : streamed;
+        o.context = &left;
+        o.weights_out = in_folder("none");
+        OK(kas_train(device, &o, &part));
+        assert_int_equal(part.state, KAS_STOPPED);
+        assert_false(kas_file_exists(o.weights_out));
+        kas_train_result_free(&part);
+        o.dataset = stop % 2 ? streamed : whole;
+        expect(&o, &want);
+    }
+    kas_train_result_free(&want);
+}
+
 TEST(a_small_device_streams)
 {
     kas_train_options o = options_of(whole);

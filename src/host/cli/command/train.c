@@ -190,8 +190,11 @@ static const char doc[] =
 static kas_verdict on_progress(void *context, uint64_t step, uint64_t steps, double loss)
 {
     train_cli *o = context;
+    char what[32] = "evaluating";
+    if (!isnan(loss))
+        snprintf(what, sizeof what, "loss %.4f", loss);
     kas_progress_show(o->common.quiet || o->ranks.rank > 0, 0.2, &o->reported,
-                      "step %" PRIu64 " of %" PRIu64 ", loss %.4f", step, steps, loss);
+                      "step %" PRIu64 " of %" PRIu64 ", %s", step, steps, what);
     return kas_interrupted() ? KAS_STOP : KAS_CONTINUE;
 }
 
