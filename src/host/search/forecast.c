@@ -129,6 +129,12 @@ static kas_status judge(void *context, const kas_replacement *replacement, kas_w
     return KAS_OK;
 }
 
+static kas_status remember(void *context, const kas_work *work)
+{
+    const kas_search_forecast *f = context;
+    return kas_legality_remember(f->legality, work);
+}
+
 _Static_assert((int)KAS_BUCKET_SCORES == (int)KAS_SCORE_PARTS, "a bucket compares all parts");
 
 static kas_status score(void *context, const kas_replacement *replacement,
@@ -142,6 +148,8 @@ kas_status kas_search_forecast_ask(kas_search_forecast *f, const kas_search_opti
                                    kas_forecast *out)
 {
     *out = (kas_forecast){.judge = judge, .context = f, .keep = options->keep_slower ? keep : NULL};
+    if (f->legality)
+        out->remember = remember;
     if (options->keep_slower && !f->predictor)
         return kas_fail(KAS_USAGE, "--keep-slower needs a machine model, and the study has none");
     if (f->prefilter) {

@@ -5,12 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/search/originals.h"
+#include "host/space/file/assignment.h"
+
 struct kas_legality {
     kas_minibatch minibatch[KAS_SCORE_MINIBATCHES];
     kas_score_setup setup;
     kas_score_memory memory;
     int score;
     double original, tolerance;
+    kas_originals originals; /* with the score imitation */
 };
 
 kas_status kas_legality_parse(const char *text, int *score, double *tolerance)
@@ -102,7 +106,46 @@ void kas_legality_close(kas_legality *l)
     for (int m = 0; m < KAS_SCORE_MINIBATCHES; m++)
         kas_minibatch_free(&l->minibatch[m]);
     kas_score_memory_free(&l->memory);
+    kas_originals_free(&l->originals);
     free(l);
+}
+
+/* Scores a kernel's text. */
+static kas_status score_text(void *context, const char *name, const char *kernel,
+                             kas_score_memory *memory, double *out)
+{
+    const kas_legality *l = context;
+    kas_assignment kernels;
+    kas_replacement replacement;
+    *out = NAN;
+    KAS_TRY(kas_assignment_read_json(name, kernel, strlen(kernel), &kernels));
+    kas_status status = kas_assignment_fit(&kernels, l->setup.target, l->setup.targets,
+                                           &(kas_budget){0}, &replacement);
+    kas_assignment_free(&kernels);
+    KAS_TRY(status);
+    status = kas_legality_score(l, &replacement, memory, out);
+    kas_replacement_free(&replacement);
+    return kas_is_misfit(status) ? KAS_OK : status;
+}
+
+kas_status kas_legality_remember(kas_legality *l, const kas_work *work)
+{
+    return l->score == KAS_SCORE_IMITATION ? kas_originals_wait(&l->originals, work) : KAS_OK;
+}
+
+/* Rejects a candidate that computes what an earlier one does, and remembers another one. */
+static kas_status judge_copy(kas_legality *l, double found, kas_work *work)
+{
+    KAS_TRY(kas_originals_settle(&l->originals, score_text, l));
+    const char *original = kas_originals_of(&l->originals, work, found);
+    if (!original)
+        return kas_originals_add(&l->originals, work, found);
+    work->state = KAS_WORK_LOW_SCORE;
+    snprintf(work->reason, sizeof work->reason,
+             "it computes what %s computes: with as many weights it imitates the convolutions "
+             "equally well (score imitation %.9g)",
+             original, found);
+    return KAS_OK;
 }
 
 kas_status kas_legality_judge(kas_legality *l, const kas_replacement *replacement, kas_work *work)
@@ -114,7 +157,7 @@ kas_status kas_legality_judge(kas_legality *l, const kas_replacement *replacemen
         return KAS_OK;
     KAS_TRY(status);
     if (found >= least)
-        return KAS_OK;
+        return l->score == KAS_SCORE_IMITATION ? judge_copy(l, found, work) : KAS_OK;
     work->state = KAS_WORK_LOW_SCORE;
     const char *name = kas_score_get(l->score)->name;
     if (isfinite(found))

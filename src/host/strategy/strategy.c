@@ -243,11 +243,12 @@ static kas_status foresee(source *s, const proposal *p, const kas_work *old, kas
     if (!old)
         return f->judge ? f->judge(f->context, &p->replacement, out) : KAS_OK;
     out->predicted = old->predicted;
+    const bool passed = !kas_work_discarded(old->state) || old->state == KAS_WORK_PREFILTERED;
     if (kas_work_discarded(old->state)) {
         out->state = old->state;
         memcpy(out->reason, old->reason, sizeof out->reason);
     }
-    return KAS_OK;
+    return passed && f->remember ? f->remember(f->context, out) : KAS_OK;
 }
 
 /* Whether a candidate that waits is compared with others: one that is new, and one of a bucket of

@@ -43,9 +43,12 @@ typedef struct kas_strategy {
 typedef struct kas_forecast {
     /* Sets work->predicted and, when the candidate is not worth compiling, work->state to
      * KAS_WORK_PREDICTED_SLOW or KAS_WORK_LOW_SCORE and work->reason. It must be a pure function of
-     * the candidate and the study. It is called once for each new candidate, not for those that the
-     * store has. */
+     * the study, the candidate, and the candidates before it. It is called once for each new
+     * candidate, in their order. */
     kas_status (*judge)(void *context, const kas_replacement *replacement, kas_work *work);
+    /* Notes a candidate that the store has and that was not discarded, in place of `judge`; NULL:
+     * that need not be known. */
+    kas_status (*remember)(void *context, const kas_work *work);
     void *context;
     /* Takes a candidate's kernels away from some layers, and gives it its new name; a pure function
      * as well. KAS_ILLEGAL, KAS_UNSUPPORTED or KAS_OVER_BUDGET: nothing is left of it. NULL: every

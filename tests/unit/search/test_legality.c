@@ -154,6 +154,66 @@ TEST(not_finite_is_rejected)
     kas_problem_close(&p);
 }
 
+/* The same kernel in three forms whose names differ, and another one of as many weights. */
+static const char *const forms[] = {
+    "{\"format\": \"kas-gpu kernel\", \"version\": 1, \"nodes\": [{\"op\": \"input\"}, {\"op\": "
+    "\"fc\", \"in\": [0], \"out\": \"1/2*C\"},"
+    "{\"op\": \"unfold\", \"in\": [1], \"axes\": \"hw\"}, {\"op\": \"fc\", \"in\": [2], \"out\": "
+    "\"C\"}, {\"op\": \"sub\", \"in\": [0, 3]}], \"groups\": {}}",
+    "{\"format\": \"kas-gpu kernel\", \"version\": 1, \"nodes\": [{\"op\": \"input\"}, {\"op\": "
+    "\"fc\", \"in\": [0], \"out\": \"C/G0\"},"
+    "{\"op\": \"unfold\", \"in\": [1], \"axes\": \"hw\"}, {\"op\": \"fc\", \"in\": [2], \"out\": "
+    "\"C\"}, {\"op\": \"sub\", \"in\": [0, 3]}], \"groups\": {\"G0\": 2}}",
+    "{\"format\": \"kas-gpu kernel\", \"version\": 1, \"nodes\": [{\"op\": \"input\"}, {\"op\": "
+    "\"fc\", \"in\": [0], \"out\": \"1/2*C\"},"
+    "{\"op\": \"unfold\", \"in\": [1], \"axes\": \"hw\"}, {\"op\": \"fc\", \"in\": [2], \"out\": "
+    "\"C\"}, {\"op\": \"sub\", \"in\": [0, 3]},"
+    "{\"op\": \"sub\", \"in\": [0, 4]}], \"groups\": {}}",
+    "{\"format\": \"kas-gpu kernel\", \"version\": 1, \"nodes\": [{\"op\": \"input\"}, {\"op\": "
+    "\"fc\", \"in\": [0], \"out\": \"1/2*C\"},"
+    "{\"op\": \"unfold\", \"in\": [1], \"axes\": \"hw\"}, {\"op\": \"fc\", \"in\": [2], \"out\": "
+    "\"C\"}], \"groups\": {}}"};
+
+/* What becomes of a form behind those that were judged or, where the store has them, remembered. */
+static kas_work judge_form(kas_legality *l, const kas_problem *p, int form, bool stored)
+{
+    kas_assignment kernels;
+    kas_replacement r;
+    kas_work work = {.state = KAS_WORK_QUEUED};
+    OK(kas_assignment_read_json("form", forms[form], strlen(forms[form]), &kernels));
+    OK(kas_assignment_name(&kernels, work.name));
+    OK(kas_assignment_fit(&kernels, p->target, p->targets, &(kas_budget){0}, &r));
+    kas_assignment_free(&kernels);
+    work.params = r.solution.params;
+    work.kernel = (char *)(uintptr_t)forms[form];
+    OK(stored ? kas_legality_remember(l, &work) : kas_legality_judge(l, &r, &work));
+    kas_replacement_free(&r);
+    return work;
+}
+
+/* A copy is rejected, also one of a candidate that an earlier process judged. */
+TEST(rejects_copies)
+{
+    kas_problem p;
+    kas_search_options options = kas_search_options_default();
+    kas_legality *legality;
+    open_problem(&p);
+    snprintf(options.legality, sizeof options.legality, "imitation:1");
+    for (int stored = 0; stored < 2; stored++) {
+        OK(kas_legality_open(&options, &p, KAS_LEGALITY_BATCH, &legality));
+        const kas_work first = judge_form(legality, &p, 0, stored);
+        const kas_work copy = judge_form(legality, &p, 1, false);
+        assert_int_equal(copy.state, KAS_WORK_LOW_SCORE);
+        assert_non_null(strstr(copy.reason, first.name));
+        assert_string_not_equal(copy.name, first.name);
+        assert_int_equal(judge_form(legality, &p, 2, false).state, KAS_WORK_QUEUED);
+        const kas_work other = judge_form(legality, &p, 3, false); /* what form 2 computes */
+        assert_int_equal(other.state, KAS_WORK_LOW_SCORE);
+        kas_legality_close(legality);
+    }
+    kas_problem_close(&p);
+}
+
 TEST(is_asked_for)
 {
     kas_problem p;
