@@ -16,6 +16,15 @@ expect() { # exit-code words command...
         { cat "$dir/out" "$dir/err"; fail "expected \"$words\": $*"; }
 }
 
+# A network of one convolution, as a file; what is given stands before its linear layer.
+tiny_network() { # layer,
+    cat <<JSON
+{"format": "kas-gpu network", "version": 1, "name": "tiny", "layers": [
+    {"conv": "stem", "channels": 8, "kernel": 3}, {"batch_norm": "bn0"}, {"relu": "relu0"},
+    {"global_avg_pool": "pool"}, ${1:-} {"linear": "fc", "channels": "classes"}]}
+JSON
+}
+
 # From now on generated kernels are compiled without optimising, in a fifth of the time: for tests of what is around them.
 quick_compiler() {
     printf '#!/bin/sh\nexec %s "$@" -O0\n' "$(command -v clang || command -v gcc)" >"$dir/cc"

@@ -5,11 +5,7 @@ set -eu
 . tests/e2e/expect.bash
 export KAS_CUDA_PLANS=heuristic KAS_SIM_DEVICES=2
 export KAS_CUDA_LIBS=${KAS_SIM_LIBRARY:-$PWD/build/tests/libkas_cuda_sim.so}
-cat >"$dir/net.json" <<'JSON'
-{"format": "kas-gpu network", "version": 1, "name": "tiny", "layers": [
-    {"conv": "stem", "channels": 8, "kernel": 3}, {"batch_norm": "bn0"}, {"relu": "relu0"},
-    {"global_avg_pool": "pool"}, {"linear": "fc", "channels": "classes"}]}
-JSON
+tiny_network >"$dir/net.json"
 "$kas" dataset make shapes -o "$dir/s.h5" --train 100 --test 21 --size 8 --classes 4 >/dev/null
 "$kas" dataset make shapes -o "$dir/other.h5" --train 100 --test 21 --size 8 --classes 4 --seed 7 >/dev/null
 shared=$dir/shared/ranks

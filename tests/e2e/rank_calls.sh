@@ -7,11 +7,7 @@ set -eu
 trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$dir"' EXIT
 export KAS_CUDA_PLANS=heuristic KAS_SIM_DEVICES=2 KAS_CUDA_LIBS=${KAS_SIM_LIBRARY:-$PWD/build/tests/libkas_cuda_sim.so}
 [ -f "$KAS_CUDA_LIBS" ] || { echo "SKIPPED: $KAS_CUDA_LIBS is not built (make test builds it)"; exit 77; }
-cat >"$dir/net.json" <<'JSON'
-{"format": "kas-gpu network", "version": 1, "name": "tiny", "layers": [
-    {"conv": "stem", "channels": 8, "kernel": 3}, {"batch_norm": "bn0"}, {"relu": "relu0"},
-    {"global_avg_pool": "pool"}, {"linear": "fc", "channels": "classes"}]}
-JSON
+tiny_network >"$dir/net.json"
 "$kas" dataset make shapes -o "$dir/s.h5" --train 30 --test 21 --size 8 --classes 4 >/dev/null
 
 train() { # folder options...: two epochs of two steps

@@ -14,11 +14,7 @@ trap 'rc=$?; set +e; [ $rc = 0 ] || tail -n 20 "$dir"/*.out; [ -z "$plain" ] || 
 slurm_start "$dir/slurm" 2
 
 "$kas" dataset make shapes -o "$dir/s.h5" --train 60 --test 21 --size 8 --classes 4 >/dev/null
-cat >"$dir/net.json" <<'JSON'
-{"format": "kas-gpu network", "version": 1, "name": "tiny", "layers": [
-    {"conv": "stem", "channels": 8, "kernel": 3}, {"batch_norm": "bn0"}, {"relu": "relu0"},
-    {"global_avg_pool": "pool"}, {"dropout": "drop", "probability": 0.2}, {"linear": "fc", "channels": "classes"}]}
-JSON
+tiny_network '{"dropout": "drop", "probability": 0.2},' >"$dir/net.json"
 train=(--dataset "$dir/s.h5" --net "$dir/net.json" --batch 16 --epochs 100000 --lr 0.05 --seed 3 --threads 1 --json)
 
 cp batch/*.bash "$dir"

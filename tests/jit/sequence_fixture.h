@@ -101,8 +101,7 @@ static inline kas_status take(const kas_nest *open, const char *steps, kas_nest 
 static inline void take_same(const kas_nest *open, const char *steps, double tolerance,
                              kas_nest *out)
 {
-    if (take(open, steps, out) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(take(open, steps, out));
     same_values(open, out, tolerance);
 }
 

@@ -113,8 +113,7 @@ static void check_resources(const kas_buf *image, int kernels, bool builtin)
 {
     kas_resources *list;
     int count, most = 0;
-    if (kas_cubin_resources(image->data, image->size, &list, &count) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_cubin_resources(image->data, image->size, &list, &count));
     assert_int_equal(count, kernels);
     for (int i = 0; i < count; i++) {
         most = list[i].registers > most ? list[i].registers : most;
@@ -146,11 +145,9 @@ static void compile_for(const char *arch, kas_dtype dtype)
 {
     kas_compiler *compiler;
     char path[4096];
-    if (kas_compiler_open(arch, NULL, &compiler) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_compiler_open(arch, NULL, &compiler));
     printf("%s, %s: ", kas_compiler_describe(compiler), kas_dtype_names[dtype]);
-    if (kas_compile(compiler, kas_builtin_text[dtype], path, NULL) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_compile(compiler, kas_builtin_text[dtype], path, NULL));
     check_kernels(path);
     kas_compiler_close(compiler);
 }
@@ -194,8 +191,7 @@ TEST(conversions_compile)
         kas_buf image = {0};
         char path[4096];
         assert_int_equal(kas_compiler_open(archs[i], NULL, &compiler), KAS_OK);
-        if (kas_compile(compiler, text, path, NULL) != KAS_OK)
-            fail_msg("%s", kas_error());
+        OK(kas_compile(compiler, text, path, NULL));
         assert_int_equal(kas_file_read(path, 1 << 26, &image), KAS_OK);
         check_resources(&image, 1, false);
         kas_buf_free(&image);
@@ -207,11 +203,9 @@ static void check_module(kas_device *device, const char *path)
 {
     kas_module *module;
     kas_function *function;
-    if (kas_module_load(device, path, &module) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_module_load(device, path, &module));
     for (const kas_builtin_kernel *k = kas_builtin_kernels; k->name; k++)
-        if (kas_module_function(module, k->name, &function) != KAS_OK)
-            fail_msg("%s", kas_error());
+        OK(kas_module_function(module, k->name, &function));
     kas_module_free(module);
 }
 
@@ -228,8 +222,7 @@ TEST(host_compiler)
     }
     assert_int_equal(status, KAS_OK);
     assert_int_equal(kas_device_open("cpu", 1, &device), KAS_OK);
-    if (kas_compile(compiler, kas_builtin_text[KAS_BF16], path, NULL) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_compile(compiler, kas_builtin_text[KAS_BF16], path, NULL));
     check_module(device, path);
     kas_device_close(device);
     kas_compiler_close(compiler);

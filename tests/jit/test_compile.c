@@ -42,8 +42,7 @@ static int tear_down(void **state)
 static kas_compiler *open_compiler(const char *arch)
 {
     kas_compiler *compiler = NULL;
-    if (kas_compiler_open(arch, folder, &compiler) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_compiler_open(arch, folder, &compiler));
     return compiler;
 }
 
@@ -435,8 +434,7 @@ TEST_WITH(nvrtc_makes_cubins, set_up, tear_down)
         kas_compiler *compiler = open_nvrtc(archs[i]);
         kas_compile_stats stats;
         kas_buf image = {0};
-        if (kas_compile(compiler, cuda_text, path[i], &stats) != KAS_OK)
-            fail_msg("%s", kas_error());
+        OK(kas_compile(compiler, cuda_text, path[i], &stats));
         assert_int_equal(kas_file_read(path[i], 1 << 24, &image), KAS_OK);
         assert_memory_equal(image.data, "\177ELF", 4);
         assert_int_equal((unsigned char)image.data[18] | (unsigned char)image.data[19] << 8, 190);

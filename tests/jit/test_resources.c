@@ -52,10 +52,9 @@ static kas_buf compile(const char *arch, const char *kernels)
         printf("SKIPPED: %s\n", kas_error());
         skip();
     }
-    if (kas_compiler_open(arch, NULL, &compiler) != KAS_OK ||
-        kas_compile(compiler, kernels, path, NULL) != KAS_OK ||
-        kas_file_read(path, 1 << 26, &image) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_compiler_open(arch, NULL, &compiler));
+    OK(kas_compile(compiler, kernels, path, NULL));
+    OK(kas_file_read(path, 1 << 26, &image));
     kas_compiler_close(compiler);
     return image;
 }
@@ -76,8 +75,7 @@ TEST(what_kernels_need_is_read)
         kas_buf image = compile(archs[i], text);
         kas_resources *list;
         int count;
-        if (kas_cubin_resources(image.data, image.size, &list, &count) != KAS_OK)
-            fail_msg("%s", kas_error());
+        OK(kas_cubin_resources(image.data, image.size, &list, &count));
         assert_int_equal(count, 4);
         const kas_resources *plain = find(list, count, "plain"),
                             *indexed = find(list, count, "indexed");

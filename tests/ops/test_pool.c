@@ -93,7 +93,8 @@ TEST(test_windows)
     print_worst("average pool, any window");
 }
 
-TEST(test_max_pool)
+/* Compares all windows; `put` changes the values that are pooled. */
+static void check_max_pool(const char *what, void (*put)(double *x, size_t count))
 {
     FEW_CHANNELS(c)
     EACH_ORDER(order)
@@ -110,8 +111,7 @@ TEST(test_max_pool)
         const kas_ref_pool ref = {pool.kernel_h, pool.kernel_w, pool.stride,
                                   pool.pad_h,    pool.pad_w,    false};
         pair p = make_pair(h, w, (int)c, oh, ow, (int)c);
-        for (size_t i = 0; i < (size_t)2 * c * h * w; i += 2) /* ties */
-            p.x[i] = -0.25 * (double)(i % 3);
+        put(p.x, (size_t)2 * c * h * w);
         FREE(p.tx.data);
         p.tx = make_tensor(p.x, 2, c, h, w);
         kas_ref_max_pool_forward(&ref, 2, (int)c, h, w, oh, ow, p.x, p.y);
@@ -120,44 +120,29 @@ TEST(test_max_pool)
         kas_plan *plan = new_plan();
         OK(kas_op_max_pool_forward(the_ops, plan, &pool, p.tx, p.ty, (uint8_t *)index));
         OK(kas_op_max_pool_backward(the_ops, plan, &pool, (uint8_t *)index, p.tdy, p.tdx));
-        check_pair(&p, "max pool", 3e-7);
+        check_pair(&p, what, 3e-7);
         FREE(index);
     }
+}
+
+static void put_ties(double *x, size_t count)
+{
+    for (size_t i = 0; i < count; i += 2)
+        x[i] = -0.25 * (double)(i % 3);
+}
+
+TEST(test_max_pool)
+{
+    check_max_pool("max pool", put_ties);
     print_worst("max pool");
 }
 
 /* NaN wins over everything, the last one of a window, and infinities are numbers like others. */
 TEST(test_max_pool_special)
 {
-    FEW_CHANNELS(c)
-    EACH_ORDER(order)
-    EACH_WINDOW(v)
-    {
-        const int h = windows[v].h, w = windows[v].w, oh = windows[v].oh, ow = windows[v].ow;
-        const kas_pool pool = {windows[v].kernel_h,
-                               windows[v].kernel_w,
-                               windows[v].stride,
-                               windows[v].pad_h,
-                               windows[v].pad_w,
-                               false,
-                               false};
-        const kas_ref_pool ref = {pool.kernel_h, pool.kernel_w, pool.stride,
-                                  pool.pad_h,    pool.pad_w,    false};
-        pair p = make_pair(h, w, (int)c, oh, ow, (int)c);
-        put_special(p.x, (size_t)2 * c * h * w);
-        FREE(p.tx.data);
-        p.tx = make_tensor(p.x, 2, c, h, w);
-        kas_ref_max_pool_forward(&ref, 2, (int)c, h, w, oh, ow, p.x, p.y);
-        kas_ref_max_pool_backward(&ref, 2, (int)c, h, w, oh, ow, p.x, p.dy, p.dx);
-        float *index = array_to_device(NULL, (kas_tensor_size(&p.ty) + 3) / 4);
-        kas_plan *plan = new_plan();
-        OK(kas_op_max_pool_forward(the_ops, plan, &pool, p.tx, p.ty, (uint8_t *)index));
-        OK(kas_op_max_pool_backward(the_ops, plan, &pool, (uint8_t *)index, p.tdy, p.tdx));
-        special = true;
-        check_pair(&p, "max pool of NaN", 3e-7);
-        special = false;
-        FREE(index);
-    }
+    special = true;
+    check_max_pool("max pool of NaN", put_special);
+    special = false;
 }
 
 TEST(test_adaptive_pool)

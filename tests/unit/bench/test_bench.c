@@ -17,6 +17,7 @@
 #include "host/net/targets.h"
 #include "host/space/file/kernel_json.h"
 #include "host/space/sample/sampler.h"
+#include "support/folder.h"
 
 static double sum_of_rejections(const cJSON *line)
 {
@@ -318,18 +319,17 @@ TEST(epochs_are_counted)
 }
 
 /* Unmodified network and kernel in turn: two lines a phase, the kernel's with its own FLOPs. */
-TEST(step_compares_a_kernel)
+TEST_WITH(step_compares_a_kernel, make_folder, remove_folder)
 {
     static const char file[] = "kernels/shift_conv.json";
     kas_bench_options o = small_step("cpu");
-    char cache[] = "/tmp/kas_test_bench_XXXXXX", name[KAS_NAME_SIZE];
+    char name[KAS_NAME_SIZE];
     kas_net *net;
     kas_target *targets;
     kas_solution solution;
     kas_kernel *kernel = malloc(sizeof *kernel);
     int count;
     lines l;
-    assert_non_null(mkdtemp(cache));
     assert_non_null(kernel);
     OK(kas_net_build("resnet20", 8, 8, 3, 10, &net));
     OK(kas_net_targets(net, NULL, &targets, &count));
@@ -339,7 +339,7 @@ TEST(step_compares_a_kernel)
     double flops = kas_net_flops(net), changed = flops + solution.flops - solution.conv_flops;
     assert_true(fabs(changed - flops) > 1e-3 * flops); /* else the lines could not be told apart */
     o.kernel = file;
-    o.cache_dir = cache;
+    o.cache_dir = folder;
     run_json("step", &o, &l);
     assert_int_equal(l.count, 4);
     check_step(l.line[0], "training", 3 * 2 * flops);
@@ -355,7 +355,6 @@ TEST(step_compares_a_kernel)
     free(targets);
     free(kernel);
     kas_net_free(net);
-    OK(kas_remove_tree(cache));
 }
 
 /* Steps that were not what they claim are refused: one that never ran, and numbers that are not

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "bench_fixture.h"
+#include "support/folder.h"
 
 static const cJSON *line_of(const lines *l, const char *kernel)
 {
@@ -49,12 +50,9 @@ static void write_kernel(const char *path, const char *nodes)
 
 /* Queries and keys of attention, whose shares of C a product ties to each other, beside a size that
  * is free already. With a variable of its own for each share this would be no kernel. */
-TEST(shares_keep_their_ties)
+TEST_WITH(shares_keep_their_ties, make_folder, remove_folder)
 {
-    char folder[] = "/tmp/kas-known-XXXXXX", path[64];
-    assert_non_null(mkdtemp(folder));
-    snprintf(path, sizeof path, "%s/tied.json", folder);
-    write_kernel(path,
+    write_kernel(in_folder("tied.json"),
                  "{\"op\": \"fc\", \"in\": [0], \"out\": \"1/4*C\"},"
                  "{\"op\": \"fc\", \"in\": [0], \"out\": \"1/4*C\"},"
                  "{\"op\": \"bmm\", \"in\": [1, 2], \"transpose\": \"lhs\", \"softmax\": true},"
@@ -68,8 +66,6 @@ TEST(shares_keep_their_ties)
     assert_int_equal(l.count, 1);
     assert_int_equal(number(line_of(&l, "tied"), "primitives"), 6);
     free_lines(&l);
-    unlink(path);
-    rmdir(folder);
 }
 
 TEST(a_folder_that_is_not_there_is_named)

@@ -22,9 +22,8 @@ typedef struct subject {
 static subject open_subject(const char *name, int h, int w, int classes)
 {
     subject s = {0};
-    if (kas_net_build(name, h, w, 3, classes, &s.net) != KAS_OK ||
-        kas_net_targets(s.net, NULL, &s.target, &s.targets) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_net_build(name, h, w, 3, classes, &s.net));
+    OK(kas_net_targets(s.net, NULL, &s.target, &s.targets));
     return s;
 }
 

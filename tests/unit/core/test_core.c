@@ -19,6 +19,7 @@
 #include "host/core/sha256.h"
 #include "host/core/status.h"
 #include "host/core/thread.h"
+#include "support/folder.h"
 
 TEST(status_keeps_the_message_and_adds_context)
 {
@@ -192,14 +193,11 @@ TEST(sha256_is_the_same_without_instructions)
     }
 }
 
-TEST(files_are_written_whole_and_read_with_limits)
+TEST_WITH(files_are_written_whole_and_read_with_limits, make_folder, NULL)
 {
-    char folder[] = "/tmp/kas-test-XXXXXX", path[256], inner[128];
-    assert_non_null(mkdtemp(folder));
-    snprintf(inner, sizeof inner, "%s/a/b/c", folder);
+    const char *inner = in_folder("a/b/c"), *path = in_folder("a/b/c/x");
     assert_int_equal(kas_mkdirs(inner), KAS_OK);
     assert_int_equal(kas_mkdirs(inner), KAS_OK);
-    snprintf(path, sizeof path, "%s/x", inner);
     assert_int_equal(kas_file_write_atomic(path, "hello", 5), KAS_OK);
     assert_int_equal(kas_file_write_atomic(path, "world!", 6), KAS_OK);
     kas_buf buf = {0};
@@ -210,19 +208,18 @@ TEST(files_are_written_whole_and_read_with_limits)
     assert_int_equal(kas_file_read(inner, 5, &buf), KAS_BAD_INPUT);
     assert_int_equal(kas_file_read("/nonexistent/x", 5, &buf), KAS_BAD_INPUT);
     /* a fifo must not block */
-    snprintf(path, sizeof path, "%s/fifo", inner);
+    path = in_folder("a/b/c/fifo");
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_int_equal(kas_file_read(path, 5, &buf), KAS_BAD_INPUT);
     /* a folder that cannot be made: a file is in the way */
-    snprintf(path, sizeof path, "%s/x/y", inner);
-    assert_int_equal(kas_mkdirs(path), KAS_FAILURE);
+    assert_int_equal(kas_mkdirs(in_folder("a/b/c/x/y")), KAS_FAILURE);
     kas_buf_free(&buf);
     assert_int_equal(kas_remove_tree(folder), KAS_OK);
     assert_false(kas_file_exists(folder));
 }
 
 /* Only what a killed write of this very file has left is removed. */
-TEST(unfinished_files_are_removed)
+TEST_WITH(unfinished_files_are_removed, make_folder, remove_folder)
 {
     static const struct {
         const char *name;
@@ -235,26 +232,20 @@ TEST(unfinished_files_are_removed)
                  {"ckpt.unfinished", true},
                  {"other.unfinished-Ab12Cd", true},
                  {"ckpt2.unfinished-Ab12Cd", true}};
-    char folder[] = "/tmp/kas-test-XXXXXX", path[256], link[256];
-    assert_non_null(mkdtemp(folder));
     for (int by_link = 0; by_link < 2; by_link++) {
         for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-            snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
-            assert_int_equal(kas_file_write_atomic(path, "x", 1), KAS_OK);
+            OK(kas_file_write_atomic(in_folder(files[i].name), "x", 1));
         }
-        snprintf(path, sizeof path, "%s/ckpt", folder);
-        snprintf(link, sizeof link, "%s/link", folder);
+        const char *link = in_folder("link");
         if (by_link)
             assert_int_equal(symlink("ckpt", link), 0);
-        kas_file_remove_unfinished(by_link ? link : path, 0);
+        kas_file_remove_unfinished(by_link ? link : in_folder("ckpt"), 0);
         for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-            snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
-            if (kas_file_exists(path) != files[i].stays)
+            if (kas_file_exists(in_folder(files[i].name)) != files[i].stays)
                 fail_msg("%s %s", files[i].name, files[i].stays ? "is gone" : "is still there");
         }
     }
     kas_file_remove_unfinished("/nonexistent/x", 0);
-    assert_int_equal(kas_remove_tree(folder), KAS_OK);
 }
 
 /* What a terminal obeys, and what is no UTF-8, never leaves the program. */

@@ -13,37 +13,22 @@
 #include "host/core/cgroup.h"
 #include "host/core/file/files.h"
 #include "host/core/machine.h"
+#include "support/folder.h"
 
 #define GIB (UINT64_C(1) << 30)
 
-static char root[64];
-
-static int set_up(void **state)
-{
-    (void)state;
-    snprintf(root, sizeof root, "/tmp/kas-machine-XXXXXX");
-    return mkdtemp(root) ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return kas_remove_tree(root) == KAS_OK ? 0 : -1;
-}
-
 static void put(const char *path, const char *text)
 {
-    char whole[512], folder[512];
-    snprintf(whole, sizeof whole, "%s%s", root, path);
-    snprintf(folder, sizeof folder, "%s", whole);
-    if (kas_mkdirs(dirname(folder)) != KAS_OK ||
-        kas_file_write_atomic(whole, text, strlen(text)) != KAS_OK)
-        fail_msg("%s", kas_error());
+    char whole[512], above[512];
+    snprintf(whole, sizeof whole, "%s%s", folder, path);
+    snprintf(above, sizeof above, "%s", whole);
+    OK(kas_mkdirs(dirname(above)));
+    OK(kas_file_write_atomic(whole, text, strlen(text)));
 }
 
 static void assert_limits(uint64_t memory, double cores)
 {
-    const kas_cgroup_limits got = kas_cgroup_read(root);
+    const kas_cgroup_limits got = kas_cgroup_read(folder);
     assert_int_equal(got.memory, memory);
     assert_true(got.cores == cores);
 }
@@ -51,7 +36,7 @@ static void assert_limits(uint64_t memory, double cores)
 #define MOUNT_V2 "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
 
 /* A step of a Slurm job: the job's limit, two levels up, binds. */
-TEST_WITH(second_version, set_up, tear_down)
+TEST_WITH(second_version, make_folder, remove_folder)
 {
     put("/proc/self/mountinfo", "21 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n" MOUNT_V2);
     put("/proc/self/cgroup", "0::/slurm/job_7/step_0/task_1\n");
@@ -66,7 +51,7 @@ TEST_WITH(second_version, set_up, tear_down)
 }
 
 /* A container with a group namespace of its own: its group is the root that it sees. */
-TEST_WITH(container, set_up, tear_down)
+TEST_WITH(container, make_folder, remove_folder)
 {
     put("/proc/self/mountinfo", MOUNT_V2);
     put("/proc/self/cgroup", "0::/\n");
@@ -76,7 +61,7 @@ TEST_WITH(container, set_up, tear_down)
 }
 
 /* One hierarchy a controller; the mount shows the container's part of each. */
-TEST_WITH(first_version, set_up, tear_down)
+TEST_WITH(first_version, make_folder, remove_folder)
 {
     put("/proc/self/mountinfo",
         "40 30 0:35 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n"
@@ -94,7 +79,7 @@ TEST_WITH(first_version, set_up, tear_down)
 }
 
 /* The group lies outside of what is mounted: the topmost that is seen still counts. */
-TEST_WITH(group_out_of_sight, set_up, tear_down)
+TEST_WITH(group_out_of_sight, make_folder, remove_folder)
 {
     put("/proc/self/mountinfo",
         "40 30 0:35 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n" MOUNT_V2);
@@ -106,7 +91,7 @@ TEST_WITH(group_out_of_sight, set_up, tear_down)
     assert_limits(GIB, INFINITY);
 }
 
-TEST_WITH(without_limits, set_up, tear_down)
+TEST_WITH(without_limits, make_folder, remove_folder)
 {
     assert_limits(UINT64_MAX, INFINITY); /* nothing there at all */
     put("/proc/self/mountinfo", "nonsense - \n\n - cgroup2\n" MOUNT_V2);

@@ -9,20 +9,19 @@
 
 #include "host/core/file/files.h"
 #include "host/core/file/private.h"
+#include "support/folder.h"
 
 enum { SOMEBODY = 12345 };
 
-static char top[256], cache[300], inner[400];
+static char cache[300], inner[400];
 static mode_t umask_before;
 
 static int set_up(void **state)
 {
-    (void)state;
     umask_before = umask(022);
-    snprintf(top, sizeof top, "/tmp/kas-private-XXXXXX");
-    if (!mkdtemp(top))
+    if (make_folder(state) != 0)
         return -1;
-    snprintf(cache, sizeof cache, "%s/cache", top);
+    snprintf(cache, sizeof cache, "%s/cache", folder);
     snprintf(inner, sizeof inner, "%s/deep/er", cache);
     setenv("KAS_CACHE_DIR", cache, 1);
     unsetenv("KAS_CACHE_TRUSTED");
@@ -31,15 +30,14 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     umask(umask_before);
-    return kas_remove_tree(top) == KAS_OK ? 0 : -1;
+    return remove_folder(state);
 }
 
 static void expect_refused(kas_status status, const char *why)
 {
     assert_int_equal(status, KAS_FAILURE);
-    if (!strstr(kas_error(), why) || !strstr(kas_error(), top))
+    if (!strstr(kas_error(), why) || !strstr(kas_error(), folder))
         fail_msg("expected \"%s\" in: %s", why, kas_error());
 }
 
@@ -80,8 +78,8 @@ TEST_WITH(an_open_folder_is_closed, set_up, tear_down)
     assert_int_equal(kas_private_folder(cache), KAS_OK);
     expect_mode(cache, 0700);
     unsetenv("KAS_CACHE_DIR");
-    setenv("XDG_CACHE_HOME", top, 1);
-    snprintf(inner, sizeof inner, "%s/kas-gpu", top);
+    setenv("XDG_CACHE_HOME", folder, 1);
+    snprintf(inner, sizeof inner, "%s/kas-gpu", folder);
     assert_int_equal(mkdir(inner, 0755), 0);
     assert_int_equal(open_cache(), KAS_OK);
     expect_mode(inner, 0700);
@@ -104,8 +102,8 @@ TEST_WITH(a_folder_that_others_may_write_is_refused, set_up, tear_down)
     assert_int_equal(open_cache(), KAS_USAGE);
     setenv("KAS_CACHE_TRUSTED", "1", 1);
     unsetenv("KAS_CACHE_DIR"); /* it speaks of that folder only */
-    setenv("XDG_CACHE_HOME", top, 1);
-    snprintf(inner, sizeof inner, "%s/kas-gpu", top);
+    setenv("XDG_CACHE_HOME", folder, 1);
+    snprintf(inner, sizeof inner, "%s/kas-gpu", folder);
     assert_int_equal(mkdir(inner, 0700), 0);
     assert_int_equal(chmod(inner, 0777), 0);
     expect_refused(open_cache(), "group or others may write it");
@@ -114,7 +112,7 @@ TEST_WITH(a_folder_that_others_may_write_is_refused, set_up, tear_down)
 TEST_WITH(a_symbolic_link_is_refused, set_up, tear_down)
 {
     char real[300], slash[320];
-    snprintf(real, sizeof real, "%s/real", top);
+    snprintf(real, sizeof real, "%s/real", folder);
     assert_int_equal(mkdir(real, 0700), 0);
     assert_int_equal(symlink(real, cache), 0);
     expect_refused(open_cache(), "symbolic link");
@@ -126,11 +124,11 @@ TEST_WITH(a_symbolic_link_is_refused, set_up, tear_down)
 
 TEST_WITH(a_folder_above_that_anybody_may_write_is_refused, set_up, tear_down)
 {
-    assert_int_equal(chmod(top, 0777), 0);
+    assert_int_equal(chmod(folder, 0777), 0);
     expect_refused(open_cache(), "sticky bit");
     setenv("KAS_CACHE_DIR", inner, 1);
     expect_refused(open_cache(), "sticky bit");
-    assert_int_equal(chmod(top, 01777), 0); /* as /tmp */
+    assert_int_equal(chmod(folder, 01777), 0); /* as /tmp */
     assert_int_equal(open_cache(), KAS_OK);
 }
 

@@ -10,10 +10,9 @@
 #include "host/core/clock.h"
 #include "host/core/file/files.h"
 #include "host/device/group.h"
+#include "support/folder.h"
 
 enum { MOST = 4, COUNT = 30000, RUNS = 5, WRONG = 99, PATIENCE = 60, DEADLINE = 25 };
-
-static char folder[64];
 
 /* What a process is asked to do, and what it tells its parent. */
 typedef struct job {
@@ -263,14 +262,7 @@ TEST_WITH(every_exchange_fails, set_up, NULL)
 
 static int begin(void **state)
 {
-    snprintf(folder, sizeof folder, "/tmp/kas_test_capture_%d", (int)getpid());
-    return load_sim(state) == 0 && kas_mkdirs(folder) == KAS_OK ? 0 : -1;
+    return load_sim(state) == 0 ? make_folder(state) : -1;
 }
 
-static int end(void **state)
-{
-    (void)state;
-    return kas_remove_tree(folder) == KAS_OK ? 0 : -1;
-}
-
-RUN_TESTS(begin, end)
+RUN_TESTS(begin, remove_folder)

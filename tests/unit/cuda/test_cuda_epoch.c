@@ -11,6 +11,7 @@
 #include "host/core/file/files.h"
 #include "host/train/chunks.h"
 #include "host/train/train.h"
+#include "support/folder.h"
 
 enum { SIZE = 4, CLASSES = 3, BATCH = 2, EPOCHS = 3, CHUNKS = 4, LAST = 5 };
 /* The last chunk is a smaller one. */
@@ -24,12 +25,6 @@ static const char network[] =
 
 static kas_dataset *dataset;
 static kas_net *net;
-static char folder[64], net_file[96], straight[96], resumed[96], checkpoint[96];
-
-static void name_file(char path[96], const char *name)
-{
-    snprintf(path, 96, "%s/%s", folder, name);
-}
 
 static void fill(kas_images *images)
 {
@@ -48,13 +43,9 @@ static int make_problem(void **state)
     fill(&dataset->train);
     fill(&dataset->test);
     kas_dataset_finish(dataset);
-    snprintf(folder, sizeof folder, "/tmp/kas-test-cuda-epoch-XXXXXX");
-    if (!mkdtemp(folder))
+    if (make_folder(state) != 0)
         return -1;
-    name_file(net_file, "small.json");
-    name_file(straight, "straight");
-    name_file(resumed, "resumed");
-    name_file(checkpoint, "checkpoint");
+    const char *net_file = in_folder("small.json");
     return kas_file_write_atomic(net_file, network, strlen(network)) == KAS_OK &&
                    kas_net_build(net_file, SIZE, SIZE, 3, CLASSES, &net) == KAS_OK
                ? 0
@@ -63,11 +54,9 @@ static int make_problem(void **state)
 
 static int free_problem(void **state)
 {
-    (void)state;
-    kas_remove_tree(folder);
     kas_net_free(net);
     kas_dataset_close(dataset);
-    return 0;
+    return remove_folder(state);
 }
 
 /* ---- watching -------------------------------------------------------------------------------- */
@@ -201,6 +190,8 @@ static bool same_file(const char *a, const char *b)
 TEST_WITH(a_stop_between_chunks_loses_and_repeats_nothing, set_up, NULL)
 {
     static const int stops[] = {0, CHUNKS - 2, CHUNKS - 1, CHUNKS + 1};
+    const char *straight = in_folder("straight"), *resumed = in_folder("resumed"),
+               *checkpoint = in_folder("checkpoint");
     watch whole = {0};
     kas_train_options o = options_of(&whole);
     o.weights_out = straight;

@@ -9,6 +9,7 @@
 
 #include "cuda/library.h"
 #include "host/core/file/files.h"
+#include "support/folder.h"
 
 #define NAME(symbol, result, parameters) #symbol,
 static const char *const driver_names[] = {KAS_DRIVER_FUNCTIONS(NAME) NULL};
@@ -16,22 +17,17 @@ static const char *const nvrtc_names[] = {KAS_NVRTC_FUNCTIONS(NAME) NULL};
 static const char *const cublaslt_names[] = {KAS_CUBLASLT_FUNCTIONS(NAME) NULL};
 static const char *const cudnn_names[] = {KAS_CUDNN_FUNCTIONS(NAME) NULL};
 
-static char folder[64];
-
 static int set_up(void **state)
 {
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/kas-cuda-library-XXXXXX");
     kas_cuda_libraries_reset();
     unsetenv("KAS_CUDA_LIBS");
-    return mkdtemp(folder) && setenv("KAS_CUDA_PATH", folder, 1) == 0 ? 0 : -1;
+    return make_folder(state) == 0 && setenv("KAS_CUDA_PATH", folder, 1) == 0 ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     kas_cuda_libraries_reset();
-    return kas_remove_tree(folder) == KAS_OK ? 0 : -1;
+    return remove_folder(state);
 }
 
 /* `special` is the text of functions that do something; all others of the list return 0. */
@@ -81,8 +77,7 @@ TEST_WITH(the_newest_that_the_driver_takes, set_up, tear_down)
         make_nvrtc("libnvrtc.so.12", 12, 9);
         make_nvrtc("libnvrtc.so.13", 13, 1);
         make_driver(list[i].driver);
-        if (kas_nvrtc_load(&nvrtc) != KAS_OK)
-            fail_msg("%s", kas_error());
+        OK(kas_nvrtc_load(&nvrtc));
         assert_string_equal(nvrtc->library.version, list[i].expected);
         assert_non_null(strstr(nvrtc->library.path, folder));
     }
@@ -129,8 +124,7 @@ TEST_WITH(a_good_one_behind_an_old_one, set_up, tear_down)
     make_nvrtc("libnvrtc.so.13", 13, 1);
     snprintf(path, sizeof path, "%s:%s", old, folder);
     setenv("KAS_CUDA_PATH", path, 1);
-    if (kas_nvrtc_load(&nvrtc) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_nvrtc_load(&nvrtc));
     assert_string_equal(nvrtc->library.version, "13.1");
 }
 

@@ -11,18 +11,18 @@
 #include "host/core/file/files.h"
 #include "host/core/file/private.h"
 #include "jit/compile/cache.h"
+#include "support/folder.h"
 
 #define TILE_1 "engine 13, knobs 2=1"
 #define TILE_2 "engine 13, knobs 2=2"
 
-static char folder[64], cache[128], pins[128];
+static char cache[128], pins[128];
 static const kas_conv_desc conv3x3 = F32(2, 4, 4, 8, 8, 1, 3, 3, 1, 1, 1, 8, 8, 0),
                            conv1x1 = F32(2, 4, 4, 8, 8, 1, 1, 1, 1, 0, 0, 8, 8, 0);
 
 static int make_folders(void **state)
 {
-    snprintf(folder, sizeof folder, "/tmp/kas-tuning-XXXXXX");
-    if (!mkdtemp(folder))
+    if (make_folder(state) != 0)
         return -1;
     snprintf(cache, sizeof cache, "%s/cache", folder);
     snprintf(pins, sizeof pins, "%s/pins", folder);
@@ -33,9 +33,8 @@ static int make_folders(void **state)
 
 static int remove_folders(void **state)
 {
-    (void)state;
     unsetenv("KAS_SIM_MEMORY");
-    return kas_remove_tree(folder) == KAS_OK ? 0 : -1;
+    return remove_folder(state);
 }
 
 /* The kernels come from the usual cache: making them again for each test would take minutes. */

@@ -47,11 +47,10 @@ static kas_cuda *describe_gpu(const char *json)
         free(cuda);
         return NULL;
     }
-    if (kas_dnn_new(cuda, KAS_DNN_GPU, &cuda->dnn_gpu) != KAS_OK ||
-        kas_dnn_set(cuda, cuda->dnn_gpu, KAS_DNN_GPU_JSON, KAS_DNN_TYPE_CHAR, (int64_t)strlen(json),
-                    json) != KAS_OK ||
-        kas_dnn_finalize(cuda, cuda->dnn_gpu) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_dnn_new(cuda, KAS_DNN_GPU, &cuda->dnn_gpu));
+    OK(kas_dnn_set(cuda, cuda->dnn_gpu, KAS_DNN_GPU_JSON, KAS_DNN_TYPE_CHAR, (int64_t)strlen(json),
+                   json));
+    OK(kas_dnn_finalize(cuda, cuda->dnn_gpu));
     return cuda;
 }
 

@@ -161,8 +161,7 @@ TEST(cifar100_archive)
     assert_int_equal(kas_file_write_atomic(in_folder(forms[1]), tar.data, tar.size), KAS_OK);
     for (int i = 0; i < 2; i++) {
         kas_dataset *d = NULL;
-        if (kas_import_cifar(KAS_CIFAR100, in_folder(forms[i]), &d) != KAS_OK)
-            fail_msg("%s", kas_error());
+        OK(kas_import_cifar(KAS_CIFAR100, in_folder(forms[i]), &d));
         check_images(d, &d->train, 0, 100);
         check_images(d, &d->test, 500, 100);
         assert_int_equal(d->train.count, 200);

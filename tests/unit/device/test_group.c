@@ -16,10 +16,10 @@
 #include "host/core/log.h"
 #include "host/device/group.h"
 #include "host/device/shared.h"
+#include "support/folder.h"
 
 enum { MOST = 4, COUNT = 40000, STALE = 100, WRONG = 99 };
 
-static char folder[64];
 static const char *spec = "cpu";
 
 /* What a rank does; returns the exit code of its process. */
@@ -119,9 +119,7 @@ static void run(rank_body *body, const char *name, int ranks)
     end_ranks(ranks, pid, status);
     for (int rank = 0; rank < ranks; rank++)
         assert_int_equal(status[rank], 0);
-    char path[128];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    assert_false(kas_file_exists(path)); /* the id is gone once all have joined */
+    assert_false(kas_file_exists(in_folder(name))); /* the id is gone once all have joined */
 }
 
 TEST(test_sums)
@@ -355,14 +353,7 @@ static int setup(void **state)
         if (load_sim(state) != 0)
             return -1;
     }
-    snprintf(folder, sizeof folder, "/tmp/kas_test_group_%d", (int)getpid());
-    return kas_mkdirs(folder) == KAS_OK ? 0 : -1;
+    return make_folder(state);
 }
 
-static int teardown(void **state)
-{
-    (void)state;
-    return kas_remove_tree(folder) == KAS_OK ? 0 : -1;
-}
-
-RUN_TESTS(setup, teardown)
+RUN_TESTS(setup, remove_folder)

@@ -13,6 +13,7 @@
 #include "host/model/safetensors.h"
 #include "host/net/targets.h"
 #include "support/build.h"
+#include "support/folder.h"
 
 static void assert_text(kas_buf *found, const char *expected)
 {
@@ -79,7 +80,6 @@ TEST(test_nodes)
 /* ---- a small export -------------------------------------------------------------------------- */
 
 typedef struct fixture {
-    char dir[64];
     kas_kernel kernel;
     kas_net *net;
     kas_target *target;
@@ -92,8 +92,8 @@ static int open_fixture(void **state)
     static fixture f;
     kas_budget budget = {0};
     int count;
-    f = (fixture){.dir = "/tmp/kas-test-export-XXXXXX"};
-    assert_non_null(mkdtemp(f.dir));
+    f = (fixture){0};
+    assert_int_equal(make_folder(state), 0);
     int x = kas_build_input(&f.kernel);
     kas_build_fc(&f.kernel, kas_build_unfold(&f.kernel, x, 3), false, "C");
     assert_int_equal(kas_kernel_infer(&f.kernel), KAS_OK);
@@ -114,22 +114,16 @@ static int close_fixture(void **state)
     kas_replacement_free(&f->replacement);
     free(f->target);
     kas_net_free(f->net);
-    return kas_remove_tree(f->dir) == KAS_OK ? 0 : 1;
-}
-
-static void path_in(const fixture *f, const char *name, char out[128])
-{
-    snprintf(out, 128, "%s/%s", f->dir, name);
+    return remove_folder(state);
 }
 
 TEST(test_weights_round_trip)
 {
     fixture *f = *state;
-    char path[128];
+    const char *path = in_folder("w.safetensors");
     double images[2 * 48];
     kas_export_check_images(f->net, 2, images);
     assert_int_equal(kas_export_init_weights(f->ref, 3, 2, images), KAS_OK);
-    path_in(f, "w.safetensors", path);
     assert_int_equal(kas_export_write_weights(f->ref, "test", path), KAS_OK);
     kas_ref_param *p = kas_ref_net_find(f->ref, "layer2.0.conv1.weight0");
     assert_non_null(p);
@@ -143,10 +137,9 @@ TEST(test_weights_round_trip)
 TEST(test_counts_of_batches)
 {
     fixture *f = *state;
-    char path[128];
+    const char *path = in_folder("w.safetensors");
     const int64_t batches = 7;
     kas_safetensors file;
-    path_in(f, "w.safetensors", path);
     assert_int_equal(kas_export_write_weights(f->ref, "test", path), KAS_OK);
     assert_int_equal(kas_safetensors_read(path, 1 << 24, &file), KAS_OK);
     kas_named_tensor *all = malloc(sizeof *all * ((size_t)file.count + 1));
@@ -155,8 +148,7 @@ TEST(test_counts_of_batches)
     all[file.count] = (kas_named_tensor){
         .name = "bn1.num_batches_tracked", .dtype = KAS_SAFETENSORS_I64, .data = &batches};
     assert_int_equal(kas_safetensors_write(path, all, file.count + 1, NULL), KAS_OK);
-    if (kas_export_read_weights(path, f->ref) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_export_read_weights(path, f->ref));
     free(all);
     kas_safetensors_free(&file);
 }
@@ -165,9 +157,8 @@ TEST(test_counts_of_batches)
 TEST(test_foreign_weights)
 {
     fixture *f = *state;
-    char path[128];
+    const char *path = in_folder("foreign.safetensors");
     const float data[4] = {1, 2, 3, 4};
-    path_in(f, "foreign.safetensors", path);
     kas_named_tensor tensor = {"conv1.weight", KAS_SAFETENSORS_F32, 2, {2, 2}, data};
     assert_int_equal(kas_safetensors_write(path, &tensor, 1, NULL), KAS_OK);
     assert_int_equal(kas_export_read_weights(path, f->ref), KAS_BAD_INPUT);
@@ -181,11 +172,10 @@ TEST(test_foreign_weights)
 TEST(test_logits_not_finite)
 {
     fixture *f = *state;
-    char path[128];
+    const char *path = in_folder("check.safetensors");
     double images[2 * 48], logits[2 * 16];
     kas_export_check_images(f->net, 2, images);
     assert_int_equal(kas_export_init_weights(f->ref, 3, 2, images), KAS_OK);
-    path_in(f, "check.safetensors", path);
     assert_true(f->net->classes <= 16);
     assert_int_equal(kas_export_logits(f->ref, 2, images, logits), KAS_OK);
     assert_int_equal(kas_export_write_check(f->ref, 2, images, logits, path), KAS_OK);
@@ -196,14 +186,12 @@ TEST(test_logits_not_finite)
 /* Verification reports what the script says, by its exit code. */
 TEST(test_verify)
 {
-    fixture *f = *state;
-    char path[128];
+    const char *path = in_folder("network.py");
     kas_verified verdict;
     kas_buf report = {0};
-    path_in(f, "network.py", path);
     const char *text = "print('no'); raise SystemExit(1)\n";
     assert_int_equal(kas_file_write_atomic(path, text, strlen(text)), KAS_OK);
-    assert_int_equal(kas_export_verify(f->dir, &verdict, &report), KAS_OK);
+    assert_int_equal(kas_export_verify(folder, &verdict, &report), KAS_OK);
     if (verdict == KAS_VERIFY_SKIPPED) {
         kas_buf_free(&report);
         printf("SKIPPED: no python with torch\n");
@@ -213,7 +201,7 @@ TEST(test_verify)
     assert_text(&report, "no");
     text = "print('yes')\n";
     assert_int_equal(kas_file_write_atomic(path, text, strlen(text)), KAS_OK);
-    assert_int_equal(kas_export_verify(f->dir, &verdict, &report), KAS_OK);
+    assert_int_equal(kas_export_verify(folder, &verdict, &report), KAS_OK);
     assert_int_equal(verdict, KAS_VERIFY_OK);
     assert_text(&report, "yes");
 }

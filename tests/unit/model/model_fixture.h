@@ -85,8 +85,7 @@ static inline kas_programs *give_programs(kas_model_options *options,
 {
     kas_programs *programs = calloc(1, sizeof *programs);
     assert_non_null(programs);
-    if (kas_model_build_programs(options, replacement, arch, programs) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_model_build_programs(options, replacement, arch, programs));
     return options->programs = programs;
 }
 
@@ -111,8 +110,7 @@ static pair make_pair_with(kas_net *net, const kas_replacement *replacement, int
                                  .recompute = recompute,
                                  .precision = the_precision};
     p.programs = give_programs(&options, replacement, kas_device_get_info(device)->arch);
-    if (kas_model_create(device, &options, &p.model) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_model_create(device, &options, &p.model));
     assert_int_equal(kas_ref_net_create_replaced(p.net, replacement, &p.ref), KAS_OK);
     set_parameters(&p, 3);
     p.ref->dropout_seed = 17;
@@ -186,8 +184,7 @@ static kas_plan *record_with(pair *p, kas_tape_mode mode, const kas_recipe *reci
     kas_step_options options = {
         .mode = mode, .recipe = recipe, .dropout_seed = p->ref->dropout_seed, .rows = rows};
     kas_plan *plan = NULL;
-    if (kas_model_record(p->model, &options, &plan) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_model_record(p->model, &options, &plan));
     return plan;
 }
 

@@ -10,12 +10,10 @@
 static pair make(const char *name, int side, int n, bool training)
 {
     pair p = {.n = n};
-    if (kas_net_build(name, side, side, 3, 10, &p.net) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_net_build(name, side, side, 3, 10, &p.net));
     const kas_model_options options = {
         .net = p.net, .batch = n, .training = training, .precision = the_precision};
-    if (kas_model_create(device, &options, &p.model) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_model_create(device, &options, &p.model));
     assert_int_equal(kas_ref_net_create(p.net, &p.ref), KAS_OK);
     const size_t size = (size_t)n * 3 * (size_t)side * (size_t)side;
     kas_rng rng = kas_rng_make(6, KAS_PURPOSE_TEST, 0);

@@ -31,11 +31,9 @@ static void make(fixture *f, int classes, const char *kernel_file)
     if (kernel_file) {
         const kas_budget budget = {0};
         int count;
-        if (kas_kernel_read_file(kernel_file, &kernel) != KAS_OK ||
-            kas_net_targets(f->net, NULL, &f->target, &count) != KAS_OK ||
-            kas_replacement_solve(&kernel, 1, NULL, f->target, count, &budget, &f->replacement) !=
-                KAS_OK)
-            fail_msg("%s", kas_error());
+        OK(kas_kernel_read_file(kernel_file, &kernel));
+        OK(kas_net_targets(f->net, NULL, &f->target, &count));
+        OK(kas_replacement_solve(&kernel, 1, NULL, f->target, count, &budget, &f->replacement));
     }
     assert_int_equal(kas_programs_build(kernel_file ? &f->replacement : NULL,
                                         &(kas_program_options){.batch = 2}, &f->programs),
@@ -96,8 +94,7 @@ static kas_status match(const fixture *f, bool partial, kas_pretrained *out)
 static void expect(const fixture *f, bool partial, int taken, int begun_anew, int left_out)
 {
     kas_pretrained got;
-    if (match(f, partial, &got) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(match(f, partial, &got));
     assert_int_equal(got.taken, taken);
     assert_int_equal(got.begun_anew, begun_anew);
     assert_int_equal(got.left_out, left_out);

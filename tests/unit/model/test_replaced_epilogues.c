@@ -91,8 +91,7 @@ static void logits_of(const replaced *r, kas_tape_mode mode, float *logits, doub
     for (int i = 0; i < N * IMAGE; i++)
         images64[i] = images[i] = (float)kas_rng_normal(&rng);
     p.programs = programs_of(r, &options);
-    if (kas_model_create(device, &options, &p.model) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_model_create(device, &options, &p.model));
     assert_int_equal(kas_ref_net_create_replaced(r->net, &r->replacement, &p.ref), KAS_OK);
     set_parameters(&p, 3);
     /* Statistics as training leaves them, and the same on both sides. */
@@ -201,9 +200,8 @@ TEST(passes_are_saved)
         replaced *r = make_replaced("kernels/residual.json", epilogues);
         kas_model_options options = options_of(r);
         kas_programs *programs = give_programs(&options, &r->replacement, "cuda");
-        if (kas_planned_bytes_plan(&options, KAS_TAPE_INFER, &planned[epilogues]) != KAS_OK ||
-            kas_model_plan_memory(&options, &memory[epilogues]) != KAS_OK)
-            fail_msg("%s", kas_error());
+        OK(kas_planned_bytes_plan(&options, KAS_TAPE_INFER, &planned[epilogues]));
+        OK(kas_model_plan_memory(&options, &memory[epilogues]));
         for (int t = 0; epilogues && t < EPILOGUES; t++)
             saved += 4.0 * r->target[t].c_out * (2.0 * N * r->target[t].h * r->target[t].w - 4);
         free_programs(programs);

@@ -16,8 +16,7 @@
 static kas_net *read_net(const char *text, int h, int w)
 {
     kas_net *net = NULL;
-    if (kas_net_build(text, h, w, 3, 10, &net) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_net_build(text, h, w, 3, 10, &net));
     return net;
 }
 

@@ -57,8 +57,7 @@ static const struct figure {
 static kas_net *build(const char *name, int side, int classes)
 {
     kas_net *net = NULL;
-    if (kas_net_build(name, side, side, 3, classes, &net) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_net_build(name, side, side, 3, classes, &net));
     return net;
 }
 

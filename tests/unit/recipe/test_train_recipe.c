@@ -135,8 +135,7 @@ TEST(shipped_recipes_are_complete)
         char about[KAS_RECIPE_ABOUT + 1];
         assert_true(count < sizeof names / sizeof *names);
         assert_string_equal(e->name, names[count]);
-        if (kas_recipe_load(e->name, &recipe, about) != KAS_OK)
-            fail_msg("%s", kas_error());
+        OK(kas_recipe_load(e->name, &recipe, about));
         assert_true(strlen(about) > 40);
         for (int i = 0; i < kas_recipe_field_count; i++) {
             char key[64];

@@ -56,8 +56,7 @@ static inline void fixture_create(fixture *f, int last)
         fail_msg("building the kernel failed: %s", kas_error());
     f->kernel.group_value[0] = 2;
     kas_splits_bind(&f->kernel, &f->binding);
-    if (kas_reference_create(&f->kernel, &f->target, &f->binding, f->batch, &f->ref) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_reference_create(&f->kernel, &f->target, &f->binding, f->batch, &f->ref));
     size_t pixels = (size_t)f->batch * f->target.h * f->target.w;
     f->x_size = pixels * f->target.c_in;
     f->y_size = pixels * f->target.c_out;

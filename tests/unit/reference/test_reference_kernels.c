@@ -43,8 +43,7 @@ static double target_error(const kas_kernel *kernel, const kas_target *t,
     kas_reference *ref;
     double *weight[KAS_MAX_NODES] = {0}, worst = NAN;
     size_t pixels = (size_t)t->h * t->w;
-    if (kas_reference_create(kernel, t, binding, 1, &ref) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_reference_create(kernel, t, binding, 1, &ref));
     double *x = random_array(pixels * t->c_in, 1, 1), *dy = random_array(pixels * t->c_out, 1, 2);
     int number = 0;
     for (int i = 0; i < kernel->nodes; i++) {
@@ -119,9 +118,8 @@ TEST(test_known_kernels)
     for (size_t i = 0; i < files.gl_pathc; i++) {
         kas_kernel kernel;
         kas_solution solution;
-        if (kas_kernel_read_file(files.gl_pathv[i], &kernel) != KAS_OK ||
-            kas_solve(&kernel, wide.target, wide.targets, &budget, &solution) != KAS_OK)
-            fail_msg("%s", kas_error());
+        OK(kas_kernel_read_file(files.gl_pathv[i], &kernel));
+        OK(kas_solve(&kernel, wide.target, wide.targets, &budget, &solution));
         assert_true(
             fd_within(files.gl_pathv[i], kernel_error(&wide, &kernel, &solution), TOLERANCE));
         kas_solution_free(&solution);

@@ -85,11 +85,9 @@ static replaced replace(kas_net *net, const char *nodes)
     snprintf(text, sizeof text,
              "{\"format\":\"kas-gpu kernel\",\"version\":1,\"nodes\":[{\"op\":\"input\"},%s]}",
              nodes);
-    if (kas_kernel_read_json("test", text, strlen(text), &kernel) != KAS_OK ||
-        kas_net_targets(net, NULL, &r.target, &targets) != KAS_OK ||
-        kas_replacement_solve(&kernel, 1, NULL, r.target, targets, &budget, &r.replacement) !=
-            KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_kernel_read_json("test", text, strlen(text), &kernel));
+    OK(kas_net_targets(net, NULL, &r.target, &targets));
+    OK(kas_replacement_solve(&kernel, 1, NULL, r.target, targets, &budget, &r.replacement));
     return r;
 }
 
@@ -108,13 +106,11 @@ static kas_calibration calibrate(const replaced *r, uint64_t seed, float *gain)
     kas_programs programs;
     kas_replacement found = {.solution = {.targets = r->replacement.solution.targets}};
     kas_calibration out;
-    if (kas_model_build_programs(&model, &r->replacement, kas_device_get_info(device)->arch,
-                                 &programs) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_model_build_programs(&model, &r->replacement, kas_device_get_info(device)->arch,
+                                &programs));
     const kas_calibrate_options options = {
         .net = r->net, .programs = &programs, .dataset = data, .count = BATCH, .seed = seed};
-    if (kas_calibrate(device, &options, &found, &out) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_calibrate(device, &options, &found, &out));
     for (int t = 0; t < found.solution.targets; t++)
         gain[t] = found.gain ? found.gain[t] : NAN;
     free(found.gain);

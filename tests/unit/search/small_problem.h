@@ -4,6 +4,7 @@
 
 #include "host/core/random.h"
 #include "host/net/targets.h"
+#include "host/score/untrained/score.h"
 #include "host/study/problem.h"
 #include "support/test.h"
 
@@ -20,6 +21,28 @@ static inline void open_problem(kas_problem *out)
         out->dataset->train.labels[i] = (uint16_t)(i % CLASSES);
     OK(kas_net_build("resnet20:n=1", SIZE, SIZE, 3, CLASSES, &out->net));
     OK(kas_net_targets(out->net, NULL, &out->target, &out->targets));
+}
+
+/* The potential as kas-gpu score has it; replacement NULL: the network's own. */
+static inline double potential(const kas_problem *p, int batch, uint64_t seed,
+                               const kas_replacement *replacement)
+{
+    kas_minibatch m[KAS_SCORE_MINIBATCHES];
+    kas_score_memory memory = {0};
+    kas_scored scored;
+    kas_score_setup setup = {.net = p->net,
+                             .target = p->target,
+                             .targets = p->targets,
+                             .batch = batch,
+                             .seed = seed,
+                             .minibatch = m};
+    OK(kas_scores_parse("fisher", setup.asked));
+    OK(kas_minibatches_draw(p->dataset, batch, KAS_SCORE_MINIBATCHES, seed, m));
+    OK(kas_score_average(&setup, replacement, 0, seed, 1, &memory, &scored));
+    for (int k = 0; k < KAS_SCORE_MINIBATCHES; k++)
+        kas_minibatch_free(&m[k]);
+    kas_score_memory_free(&memory);
+    return scored.value[KAS_SCORE_FISHER];
 }
 
 #endif

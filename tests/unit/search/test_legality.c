@@ -7,31 +7,9 @@
 #include <string.h>
 
 #include "host/core/embedded.h"
-#include "host/score/untrained/score.h"
 #include "host/search/legality.h"
 #include "host/space/file/assignment.h"
 #include "small_problem.h"
-
-/* The potential as kas-gpu score has it; replacement NULL: the network's own. */
-static double potential(const kas_problem *p, uint64_t seed, const kas_replacement *replacement)
-{
-    kas_minibatch m[KAS_SCORE_MINIBATCHES];
-    kas_score_memory memory = {0};
-    kas_scored scored;
-    kas_score_setup setup = {.net = p->net,
-                             .target = p->target,
-                             .targets = p->targets,
-                             .batch = KAS_LEGALITY_BATCH,
-                             .seed = seed,
-                             .minibatch = m};
-    OK(kas_scores_parse("fisher", setup.asked));
-    OK(kas_minibatches_draw(p->dataset, KAS_LEGALITY_BATCH, KAS_SCORE_MINIBATCHES, seed, m));
-    OK(kas_score_average(&setup, replacement, 0, seed, 1, &memory, &scored));
-    for (int k = 0; k < KAS_SCORE_MINIBATCHES; k++)
-        kas_minibatch_free(&m[k]);
-    kas_score_memory_free(&memory);
-    return scored.value[KAS_SCORE_FISHER];
-}
 
 static kas_work judged(const kas_search_options *options, const kas_problem *p,
                        const kas_replacement *r)
@@ -64,10 +42,10 @@ TEST(rejects_below_the_original)
     open_problem(&p);
     for (size_t i = 0; i < 3 * sizeof names / sizeof *names; i++) {
         options.seed = 1 + i / 4;
-        const double original = potential(&p, options.seed, NULL);
+        const double original = potential(&p, KAS_LEGALITY_BATCH, options.seed, NULL);
         kas_replacement r;
         place(&p, names[i % 4], &r);
-        const double found = potential(&p, options.seed, &r);
+        const double found = potential(&p, KAS_LEGALITY_BATCH, options.seed, &r);
         snprintf(options.legality, sizeof options.legality, "fisher");
         const kas_work work = judged(&options, &p, &r);
         printf("%s: %.6g, original %.6g: %s\n", names[i % 4], found, original,

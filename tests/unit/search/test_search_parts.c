@@ -14,6 +14,7 @@
 #include "host/search/devices.h"
 #include "host/search/worker/channel.h"
 #include "host/study/study_dir.h"
+#include "support/folder.h"
 
 static kas_search_options sample_options(void)
 {
@@ -499,15 +500,13 @@ TEST(asynchronous_options)
     }
 }
 
-TEST(checkpoints_within_a_limit)
+TEST_WITH(checkpoints_within_a_limit, make_folder, remove_folder)
 {
-    char study[64] = "/tmp/kas-trim-XXXXXX", path[3][KAS_STUDY_PATH], start[KAS_STUDY_PATH],
-         block[1000] = {0};
-    assert_non_null(mkdtemp(study));
-    OK(kas_study_dir_make(study));
+    char path[3][KAS_STUDY_PATH], start[KAS_STUDY_PATH], block[1000] = {0};
+    OK(kas_study_dir_make(folder));
     for (int i = 0; i < 3; i++) {
         kas_work work = {.kind = KAS_WORK_CANDIDATE, .index = i};
-        OK(kas_study_checkpoint_path(study, &work, path[i]));
+        OK(kas_study_checkpoint_path(folder, &work, path[i]));
         OK(kas_file_write_atomic(path[i], block, sizeof block));
         usleep(20000); /* the oldest is known by its time */
     }
@@ -515,18 +514,17 @@ TEST(checkpoints_within_a_limit)
     const char *keep[] = {path[0], NULL};
     kas_study_start_path(path[0], start); /* lies beside what is kept, and is kept with it */
     OK(kas_file_write_atomic(start, "", 0));
-    OK(kas_study_trim_checkpoints(study, 3000, keep, &dropped));
+    OK(kas_study_trim_checkpoints(folder, 3000, keep, &dropped));
     assert_int_equal(dropped, 0);
-    OK(kas_study_trim_checkpoints(study, 2500, keep, &dropped));
+    OK(kas_study_trim_checkpoints(folder, 2500, keep, &dropped));
     assert_int_equal(dropped, 1);
     assert_true(kas_file_exists(path[0]) && !kas_file_exists(path[1]) && kas_file_exists(path[2]));
-    OK(kas_study_trim_checkpoints(study, 0, keep, &dropped));
+    OK(kas_study_trim_checkpoints(folder, 0, keep, &dropped));
     assert_true(dropped == 1 && kas_file_exists(path[0]) && kas_file_exists(start));
     /* of a process that was killed as it began to write */
     OK(kas_file_write_atomic(path[0], "", 0));
-    OK(kas_study_trim_checkpoints(study, 0, NULL, &dropped));
+    OK(kas_study_trim_checkpoints(folder, 0, NULL, &dropped));
     assert_int_equal(dropped, 2);
-    OK(kas_remove_tree(study));
 }
 
 TEST(device_lists)

@@ -9,16 +9,15 @@
 #include "host/core/log.h"
 #include "host/data/import/import.h"
 #include "host/search/session.h"
+#include "support/folder.h"
 
-static char folder[64], images[128], study[128];
+static char images[128], study[128];
 
 static int set_up(void **state)
 {
-    (void)state;
     kas_dataset *shapes = NULL;
     kas_log_set_level(KAS_LOG_QUIET);
-    snprintf(folder, sizeof folder, "/tmp/kas-test-session-XXXXXX");
-    if (!mkdtemp(folder))
+    if (make_folder(state) != 0)
         return -1;
     snprintf(images, sizeof images, "%s/s.h5", folder);
     snprintf(study, sizeof study, "%s/study", folder);
@@ -27,12 +26,6 @@ static int set_up(void **state)
         status = kas_dataset_write(images, shapes);
     kas_dataset_close(shapes);
     return status;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return kas_remove_tree(folder);
 }
 
 /* Do the images stay in their file? */
@@ -93,4 +86,4 @@ TEST(a_study_keeps_its_scaling)
     kas_session_close(&session);
 }
 
-RUN_TESTS(set_up, tear_down)
+RUN_TESTS(set_up, remove_folder)

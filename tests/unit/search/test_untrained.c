@@ -34,27 +34,6 @@ static kas_untrained_options search_of(const kas_search_options *o, const kas_pr
                                    .threads = 1};
 }
 
-static double potential(const kas_search_options *o, const kas_problem *p,
-                        const kas_replacement *replacement)
-{
-    kas_minibatch m[KAS_SCORE_MINIBATCHES];
-    kas_score_memory memory = {0};
-    kas_scored scored;
-    kas_score_setup setup = {.net = p->net,
-                             .target = p->target,
-                             .targets = p->targets,
-                             .batch = KAS_SCORE_LEAST_BATCH,
-                             .seed = o->seed,
-                             .minibatch = m};
-    OK(kas_scores_parse("fisher", setup.asked));
-    OK(kas_minibatches_draw(p->dataset, KAS_SCORE_LEAST_BATCH, KAS_SCORE_MINIBATCHES, o->seed, m));
-    OK(kas_score_average(&setup, replacement, 0, o->seed, 1, &memory, &scored));
-    for (int k = 0; k < KAS_SCORE_MINIBATCHES; k++)
-        kas_minibatch_free(&m[k]);
-    kas_score_memory_free(&memory);
-    return scored.value[KAS_SCORE_FISHER];
-}
-
 /* What the search says of a configuration, from its file. */
 static void check_configuration(const kas_search_options *o, const kas_problem *p,
                                 const kas_predictor *predictor, const kas_untrained *u,
@@ -73,7 +52,7 @@ static void check_configuration(const kas_search_options *o, const kas_problem *
     assert_true(seconds == c->predicted);
     assert_true(r.solution.flops / r.solution.conv_flops == c->flops);
     if (c->state == KAS_CONFIGURATION_LEGAL || c->state == KAS_CONFIGURATION_REJECTED) {
-        assert_true(potential(o, p, &r) == c->potential);
+        assert_true(potential(p, KAS_SCORE_LEAST_BATCH, o->seed, &r) == c->potential);
         assert_true((c->potential >= u->least) == (c->state == KAS_CONFIGURATION_LEGAL));
     } else {
         assert_true(isnan(c->potential));
@@ -128,7 +107,8 @@ TEST(takes_the_fastest_legal)
     OK(kas_untrained_search(&search, &all));
     same(&u, &threads);
     first_legal(&u, &all, search.wanted);
-    assert_true(u.potential == potential(&o, &p, NULL) && u.least == 0.75 * u.potential);
+    assert_true(u.potential == potential(&p, KAS_SCORE_LEAST_BATCH, o.seed, NULL) &&
+                u.least == 0.75 * u.potential);
     for (int i = 0; i < all.count; i++) {
         check_configuration(&o, &p, predictor, &all, &all.configuration[i]);
         assert_true(i == 0 || all.configuration[i - 1].predicted <= all.configuration[i].predicted);

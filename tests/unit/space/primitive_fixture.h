@@ -41,8 +41,7 @@ static inline void assert_weight(const kas_kernel *k, int node, uint32_t groups,
 {
     const kas_binding b = primitive_binding();
     kas_weight_sizes sizes;
-    if (kas_weight_sizes_at(k, node, &b, &sizes) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_weight_sizes_at(k, node, &b, &sizes));
     assert_int_equal(sizes.groups, groups);
     assert_int_equal(sizes.fan_out, fan_out);
     assert_int_equal(sizes.fan_in, fan_in);
@@ -63,9 +62,9 @@ static inline void assert_round_trip(kas_kernel *k, const char *canonical)
 {
     kas_kernel again;
     kas_buf json = {0}, text = {0}, text_again = {0};
-    if (kas_kernel_infer(k) != KAS_OK || kas_kernel_write_json(k, NULL, &json) != KAS_OK ||
-        kas_kernel_read_json("again", json.data, json.size, &again) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_kernel_infer(k));
+    OK(kas_kernel_write_json(k, NULL, &json));
+    OK(kas_kernel_read_json("again", json.data, json.size, &again));
     assert_int_equal(kas_kernel_canonical_text(k, &text), KAS_OK);
     assert_int_equal(kas_kernel_canonical_text(&again, &text_again), KAS_OK);
     assert_string_equal(kas_buf_text(&text), canonical);

@@ -46,8 +46,7 @@ TEST(test_known_kernels_are_reachable)
         char path[96];
         kas_kernel k;
         snprintf(path, sizeof path, "kernels/%s.json", names[i]);
-        if (kas_kernel_read_file(path, &k) != KAS_OK)
-            fail_msg("%s", kas_error());
+        OK(kas_kernel_read_file(path, &k));
         print_message("%s\n", names[i]);
         assert_accepted(&k, NULL);
     }

@@ -27,8 +27,7 @@
 static kas_assignment read_text(const char *text)
 {
     kas_assignment a;
-    if (kas_assignment_read_json("f.json", text, strlen(text), &a) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_assignment_read_json("f.json", text, strlen(text), &a));
     return a;
 }
 
@@ -94,8 +93,7 @@ TEST(a_kernel_file_may_speak_of_layers)
                  "[{\"op\": \"input\"}, {\"op\": \"fc\", \"in\": [0], \"out\": \"C\"}], "
                  "\"groups\": {}}",
                  about[i]);
-        if (kas_assignment_read_json("k.json", text, strlen(text), &a) != KAS_OK)
-            fail_msg("%s", kas_error());
+        OK(kas_assignment_read_json("k.json", text, strlen(text), &a));
         assert_int_equal(a.layers, 0);
         kas_assignment_free(&a);
     }

@@ -23,15 +23,13 @@ static kas_kernel two_branches(bool swap_order, bool swap_operands, int g, const
                 &k, KAS_OP_RELU, kas_build_fc(&k, kas_build_fc(&k, x, false, b), false, "C"));
     kas_build_broadcast(&k, KAS_OP_SUB, swap_operands ? right : left, swap_operands ? left : right);
     k.group_value[g] = value;
-    if (kas_kernel_infer(&k) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_kernel_infer(&k));
     return k;
 }
 
 static void name_of(const kas_kernel *k, char name[KAS_NAME_SIZE])
 {
-    if (kas_kernel_name(k, name) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_kernel_name(k, name));
 }
 
 static void assert_same(kas_kernel a, kas_kernel b, bool same)

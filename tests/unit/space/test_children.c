@@ -48,8 +48,7 @@ static kas_kernel read_known(const char *name)
     char path[96];
     kas_kernel k;
     snprintf(path, sizeof path, "kernels/%s.json", name);
-    if (kas_kernel_read_file(path, &k) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_kernel_read_file(path, &k));
     return k;
 }
 

@@ -21,8 +21,7 @@ static const kas_target targets[] = {TARGET_OF("one", 8, 8, 8, 4, 4, 3, 1, .laye
 static kas_assignment read_text(const char *text)
 {
     kas_assignment a;
-    if (kas_assignment_read_json("f.json", text, strlen(text), &a) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_assignment_read_json("f.json", text, strlen(text), &a));
     return a;
 }
 

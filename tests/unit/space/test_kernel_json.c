@@ -16,8 +16,7 @@ static void read_known(int i, kas_kernel *k)
 {
     char path[128];
     snprintf(path, sizeof path, "kernels/%s.json", known[i]);
-    if (kas_kernel_read_file(path, k) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_kernel_read_file(path, k));
 }
 
 TEST(test_known_kernels_round_trip)

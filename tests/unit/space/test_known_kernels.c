@@ -23,8 +23,7 @@ static void read_file(const char *folder, const char *name, kas_kernel *k)
 {
     char path[192];
     snprintf(path, sizeof path, "%s/%s.json", folder, name);
-    if (kas_kernel_read_file(path, k) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_kernel_read_file(path, k));
 }
 
 /* ---- published figures ----------------------------------------------------------------------- */

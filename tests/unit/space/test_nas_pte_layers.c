@@ -111,8 +111,7 @@ TEST(samples_are_the_same_for_everybody)
         assert_int_equal(kas_sampler_next(g.sampler, 0, &b), KAS_OK);
         assert_string_equal(a.name, b.name);
         assert_int_equal(kas_sample_write_json(&a, &text), KAS_OK);
-        if (kas_assignment_read_json("text", kas_buf_text(&text), text.size, &read) != KAS_OK)
-            fail_msg("%s", kas_error());
+        OK(kas_assignment_read_json("text", kas_buf_text(&text), text.size, &read));
         assert_int_equal(kas_assignment_name(&read, name), KAS_OK);
         assert_string_equal(a.name, name);
         kas_assignment_free(&read);

@@ -471,8 +471,7 @@ TEST(test_drawn_nests)
             continue; /* nobody asked for sizes */
         drawn.step[drawn.steps++] = (kas_pte_step){
             .kind = KAS_PTE_INTERCHANGE, .factor = 1, .loop = {KAS_PTE_KH, KAS_PTE_KW}};
-        if (kas_pte_kernel(&drawn, &kernel) != KAS_OK)
-            fail_msg("%s", kas_error());
+        OK(kas_pte_kernel(&drawn, &kernel));
         const double error = judge(&drawn, &kernel, &changed);
         worst = error > worst ? error : worst;
         judged++;

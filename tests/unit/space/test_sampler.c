@@ -84,8 +84,7 @@ TEST(test_300_kernels)
     assert_int_equal(kas_sampler_create(&o, t, n, &sampler), KAS_OK);
     for (int k = 0; k < 300; k++) {
         kas_sample s;
-        if (kas_sampler_next(sampler, 0, &s) != KAS_OK)
-            fail_msg("%s", kas_error());
+        OK(kas_sampler_next(sampler, 0, &s));
         assert_int_equal(s.index, k);
         check_sample(&s, t, n, &o);
         for (int j = 0; j < k; j++)
@@ -454,8 +453,7 @@ TEST(test_controls)
     for (int k = 0; k < 200; k++) {
         kas_sample s;
         uint64_t ops = 0;
-        if (kas_sampler_next(sampler, 0, &s) != KAS_OK)
-            fail_msg("%s", kas_error());
+        OK(kas_sampler_next(sampler, 0, &s));
         assert_in_range(s.replacement.kernel->nodes - 1, 5, 7);
         assert_int_equal(kas_kernel_weights(s.replacement.kernel), 2);
         for (int i = 1; i < s.replacement.kernel->nodes; i++) {

@@ -25,8 +25,7 @@ static void assert_substitutions(kas_shape lhs, kas_shape rhs, int var, const ch
 {
     kas_dim list[KAS_MAX_SUBSTITUTIONS];
     int count, found_var, expected = 0;
-    if (kas_match_substitutions(&lhs, &rhs, list, &count, &found_var) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_match_substitutions(&lhs, &rhs, list, &count, &found_var));
     assert_int_equal(found_var, var);
     for (; wanted[expected]; expected++) {
         kas_dim dim;
@@ -123,8 +122,7 @@ static void assert_figure3(const kas_budget *budget, uint32_t first, uint32_t ot
     kas_kernel k = figure3();
     kas_target t[2] = {target(16, 16, 16, 8, 3, 1), target(64, 64, 64, 8, 5, 1)};
     kas_solution s;
-    if (kas_solve(&k, t, 2, budget, &s) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_solve(&k, t, 2, budget, &s));
     assert_int_equal(s.binding[0].value[KAS_SYM_X0], first);
     assert_int_equal(s.binding[1].value[KAS_SYM_X0], other);
     kas_solution_free(&s);

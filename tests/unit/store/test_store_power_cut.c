@@ -172,8 +172,7 @@ TEST_WITH(the_lock_is_free, set_up, remove_folder)
     other = second;
     other_status = KAS_FAILURE;
     add(store, 0);
-    if (other_status != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(other_status);
     kas_store_close(second);
     kas_store_close(store);
 }

@@ -10,8 +10,7 @@
 TEST(same_every_time)
 {
     char first[KAS_CODE_VERSION_SIZE], second[KAS_CODE_VERSION_SIZE];
-    if (kas_code_version(first) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_code_version(first));
     const double began = kas_monotonic();
     assert_int_equal(kas_code_version(second), KAS_OK);
     printf("%s in %.0f ms\n", second, 1e3 * (kas_monotonic() - began));

@@ -95,10 +95,9 @@ static student *make_student(place *p)
                                        .training = true,
                                        .twin = s->twins.twin};
     const kas_step_options step = {.mode = KAS_TAPE_IMITATE};
-    if (kas_model_create(device, &options, &s->model) != KAS_OK ||
-        kas_model_init(s->model, 5) != KAS_OK ||
-        kas_model_record(s->model, &step, &s->plan) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_model_create(device, &options, &s->model));
+    OK(kas_model_init(s->model, 5));
+    OK(kas_model_record(s->model, &step, &s->plan));
     return s;
 }
 
@@ -229,8 +228,7 @@ static void write_trained(const kas_net *net, const char *path)
     kas_train_result result;
     o.recipe.epochs = 3;
     o.recipe.batch = BATCH;
-    if (kas_train(device, &o, &result) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_train(device, &o, &result));
     kas_train_result_free(&result);
 }
 
@@ -253,8 +251,7 @@ static kas_imitate_options imitation(place *p, const char *trained)
 
 static void imitate(const kas_imitate_options *o, kas_imitate_result *result)
 {
-    if (kas_imitate(device, o, result) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_imitate(device, o, result));
     for (int i = 0; i < result->targets; i++)
         print_message("%s misses %.4f\n", result->target[i]->name, result->missed[i]);
     print_message("mean %.4f, accuracy %.4f, of the trained network %.4f\n", result->mean,

@@ -37,8 +37,7 @@ static layers *make_layers(const char *net, double ratio)
         assert_int_equal(kas_kernel_read_file(files[k], &l->kernel[k]), KAS_OK);
     for (int t = 0; t < l->count; t++)
         l->kernel_of[t] = t % 4 == KERNELS ? KAS_KEPT : t % 4;
-    if (solve(l, &budget, &l->replacement) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(solve(l, &budget, &l->replacement));
     return l;
 }
 
@@ -154,8 +153,7 @@ TEST(the_budget_is_one_for_all_layers)
 
 static void digest_of(const kas_train_options *o, uint8_t digest[32])
 {
-    if (kas_train_digest(o, digest) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_train_digest(o, digest));
 }
 
 TEST(a_digest_holds_which_layer_has_which)

@@ -16,13 +16,13 @@
 #include "host/train/digest.h"
 #include "host/train/feed.h"
 #include "host/train/train.h"
+#include "support/folder.h"
 
 enum { SIZE = 8, CLASSES = 4, TRAIN = 96, TEST = 40, EPOCHS = 4, BATCH = 16 };
 
 static kas_device *device;
 static kas_dataset data;
 static kas_net *net;
-static char folder[64];
 
 /* A bright bar whose direction is the class: needs space to tell, but little of it. */
 static void draw(uint8_t *pixels, int label, kas_rng *rng)
@@ -55,7 +55,6 @@ static void make_images(kas_images *images, uint32_t count, uint64_t stream)
 
 static int setup(void **state)
 {
-    (void)state;
     const char *spec = getenv("DEVICE");
     kas_log_set_level(KAS_LOG_WARN);
     data = (kas_dataset){.path = "bars",
@@ -68,8 +67,7 @@ static int setup(void **state)
                          .digest = "bars"};
     make_images(&data.train, TRAIN, 1);
     make_images(&data.test, TEST, 2);
-    snprintf(folder, sizeof folder, "/tmp/kas_test_train_%d", (int)getpid());
-    return kas_mkdirs(folder) == KAS_OK &&
+    return make_folder(state) == 0 &&
                    kas_net_build("resnet20", SIZE, SIZE, 3, CLASSES, &net) == KAS_OK &&
                    kas_device_open(spec ? spec : "cpu", 1, &device) == KAS_OK
                ? 0
@@ -78,15 +76,13 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
-    kas_remove_tree(folder);
     kas_net_free(net);
     free(data.train.pixels);
     free(data.train.labels);
     free(data.test.pixels);
     free(data.test.labels);
     kas_device_close(device);
-    return 0;
+    return remove_folder(state);
 }
 
 static kas_train_options base_options(void)
@@ -104,19 +100,9 @@ static kas_train_options base_options(void)
     return o;
 }
 
-static const char *in_folder(const char *name)
-{
-    static char path[4][128];
-    static int next;
-    char *p = path[next++ % 4];
-    snprintf(p, sizeof path[0], "%s/%s", folder, name);
-    return p;
-}
-
 static void train(const kas_train_options *options, kas_train_result *result)
 {
-    if (kas_train(device, options, result) != KAS_OK)
-        fail_msg("%s", kas_error());
+    OK(kas_train(device, options, result));
 }
 
 static kas_buf whole(const char *path)

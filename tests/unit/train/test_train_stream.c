@@ -15,13 +15,13 @@
 #include "host/score/correct.h"
 #include "host/train/feed.h"
 #include "host/train/train.h"
+#include "support/folder.h"
 
 enum { SIZE = 8, CLASSES = 4, TRAIN = 90, TEST = 21, EPOCHS = 2, BATCH = 8, STEPS = TRAIN / BATCH };
 
 static kas_device *device;
 static kas_dataset *whole, *streamed;
 static kas_net *net;
-static char folder[64];
 
 static void fill(kas_images *images, uint64_t stream)
 {
@@ -34,22 +34,11 @@ static void fill(kas_images *images, uint64_t stream)
     }
 }
 
-static const char *in_folder(const char *name)
-{
-    static char path[4][128];
-    static int next;
-    char *p = path[next++ % 4];
-    snprintf(p, sizeof path[0], "%s/%s", folder, name);
-    return p;
-}
-
 static int set_up(void **state)
 {
-    (void)state;
     const char *spec = getenv("DEVICE");
     kas_log_set_level(KAS_LOG_WARN);
-    snprintf(folder, sizeof folder, "/tmp/kas-test-train-stream-XXXXXX");
-    if (!mkdtemp(folder) || kas_dataset_create(SIZE, SIZE, 3, CLASSES, TRAIN, TEST, &whole))
+    if (make_folder(state) != 0 || kas_dataset_create(SIZE, SIZE, 3, CLASSES, TRAIN, TEST, &whole))
         return -1;
     fill(&whole->train, 1);
     fill(&whole->test, 2);
@@ -64,13 +53,11 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
-    kas_remove_tree(folder);
     kas_net_free(net);
     kas_dataset_close(whole);
     kas_dataset_close(streamed);
     kas_device_close(device);
-    return 0;
+    return remove_folder(state);
 }
 
 static kas_train_options options_of(const kas_dataset *data)
