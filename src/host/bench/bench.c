@@ -173,16 +173,13 @@ void kas_bench_line_spread(kas_buf *line, const char *name, kas_samples *samples
 
 void kas_bench_line_rejected(kas_buf *line, const uint64_t rejected[KAS_REJECT_COUNT])
 {
-    kas_buf counts = {0};
+    kas_line_key(line, "rejected");
     for (int r = KAS_REJECT_NONE + 1; r < KAS_REJECT_COUNT; r++) {
-        kas_buf_puts(&counts, r == KAS_REJECT_NONE + 1 ? "{" : ", ");
-        kas_buf_json_string(&counts, kas_reject_name((kas_reject)r));
-        kas_buf_printf(&counts, ": %" PRIu64, rejected[r]);
+        kas_buf_puts(line, r == KAS_REJECT_NONE + 1 ? "{" : ", ");
+        kas_buf_json_string(line, kas_reject_name((kas_reject)r));
+        kas_buf_printf(line, ": %" PRIu64, rejected[r]);
     }
-    kas_buf_puts(&counts, "}");
-    line->failed |= counts.failed;
-    kas_line_json(line, "rejected", kas_buf_text(&counts));
-    kas_buf_free(&counts);
+    kas_buf_puts(line, "}");
 }
 
 kas_status kas_bench_line_put(kas_buf *line, const kas_bench_sink *sink)
@@ -191,6 +188,7 @@ kas_status kas_bench_line_put(kas_buf *line, const kas_bench_sink *sink)
     kas_status status = kas_buf_status(line);
     if (status == KAS_OK)
         sink->put(sink->context, kas_buf_text(line));
+    kas_buf_free(line);
     return status;
 }
 

@@ -36,7 +36,6 @@ static kas_status put_json(const kas_bench_passes *s, const kas_planned_bytes *t
         if (s->times)
             put_time(s, &t->pass[i], &out);
         status = kas_bench_line_put(&out, sink);
-        kas_buf_free(&out);
     }
     return status;
 }

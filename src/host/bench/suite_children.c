@@ -165,19 +165,16 @@ static void add_up(subject *s)
 
 static void put_counts(const subject *s, kas_buf *line)
 {
-    kas_buf out = {0};
+    kas_line_key(line, "changes");
     for (int c = 0; c < KAS_CHANGE_COUNT; c++) {
         const counts *by = &s->by[c];
-        kas_buf_printf(&out,
+        kas_buf_printf(line,
                        "%s\"%s\": {\"attempts\": %" PRIu64 ", \"tries\": %" PRIu64
                        ", \"legal\": %" PRIu64 ", \"kernels\": %" PRIu64 ", \"cpu_seconds\": %.6g}",
                        c ? ", " : "{", kas_change_name((kas_change)c), by->attempts, by->tries,
                        by->legal, by->kernels, by->cpu_seconds);
     }
-    kas_buf_puts(&out, "}");
-    line->failed |= out.failed;
-    kas_line_json(line, "changes", kas_buf_text(&out));
-    kas_buf_free(&out);
+    kas_buf_puts(line, "}");
     kas_bench_line_rejected(line, s->rejected);
 }
 
@@ -204,9 +201,7 @@ static kas_status put_json(subject *s, const kas_device_info *info, const kas_be
     kas_line_int(&out, "tries", (int64_t)s->all.tries);
     kas_line_number(&out, "acceptance", (double)s->all.kernels / (double)s->all.tries);
     put_counts(s, &out);
-    kas_status status = kas_bench_line_put(&out, sink);
-    kas_buf_free(&out);
-    return status;
+    return kas_bench_line_put(&out, sink);
 }
 
 static double percent(uint64_t part, uint64_t whole)

@@ -338,9 +338,7 @@ static kas_status put_json(const subject *s, rounds *r, const kas_bench_sink *si
     kas_line_number(&out, "cores_for_3000_images_per_second",
                     GPU_RATE * kas_samples_quantile(&r->feed_cpu, 0.5));
     kas_line_number(&out, "memory_growth_bytes", r->growth);
-    kas_status status = kas_bench_line_put(&out, sink);
-    kas_buf_free(&out);
-    return status;
+    return kas_bench_line_put(&out, sink);
 }
 
 static kas_table *create_table(void)

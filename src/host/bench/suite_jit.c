@@ -212,9 +212,7 @@ static kas_status put_json(subject *s)
     for (int c = 0; c < COMPILERS; c++)
         kas_line_text(&out, c ? "nvrtc" : "host_compiler",
                       s->compiler[c] ? kas_compiler_describe(s->compiler[c]) : NULL);
-    kas_status status = kas_bench_line_put(&out, s->sink);
-    kas_buf_free(&out);
-    return status;
+    return kas_bench_line_put(&out, s->sink);
 }
 
 static void put_rows(subject *s, kas_table *table)

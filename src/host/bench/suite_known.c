@@ -248,9 +248,7 @@ static kas_status put_json(const subject *s, const known *k, const kas_device_in
         snprintf(field, sizeof field, "%s_met", name);
         kas_line_int(&line, field, (int64_t)k->met[space]);
     }
-    kas_status status = kas_bench_line_put(&line, s->sink);
-    kas_buf_free(&line);
-    return status;
+    return kas_bench_line_put(&line, s->sink);
 }
 
 static kas_status put_all(const subject *s, const kas_device_info *info)

@@ -150,9 +150,7 @@ static kas_status put_json(subject *s, figure *f, const char *layer, double shar
     kas_line_text(&out, "beyond_floor", reason_beyond(s, f));
     if (f->kernel)
         kas_bench_line_spread(&out, "ratio_to_convolution", &f->ratio);
-    kas_status status = kas_bench_line_put(&out, s->sink);
-    kas_buf_free(&out);
-    return status;
+    return kas_bench_line_put(&out, s->sink);
 }
 
 static kas_status put(subject *s, figure *f)

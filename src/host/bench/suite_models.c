@@ -58,9 +58,7 @@ static kas_status put_json(const subject *s, figure *f)
                     f->host.count ? kas_samples_quantile(&f->host, 0.5) : NAN);
     kas_line_int(&out, "memory_bytes", (int64_t)f->memory);
     kas_bench_floor_line(&out, &f->floor, &s->machine, s->o->precision, median);
-    kas_status status = kas_bench_line_put(&out, s->sink);
-    kas_buf_free(&out);
-    return status;
+    return kas_bench_line_put(&out, s->sink);
 }
 
 static kas_status put(const subject *s, figure *f)

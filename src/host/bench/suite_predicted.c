@@ -240,9 +240,7 @@ static kas_status put_json(subject *s, const launch *l)
     for (int i = 0; i < KAS_BOUNDS; i++)
         kas_line_number(&out, part[i], l->estimate.part[i]);
     kas_line_text(&out, "bound", kas_bound_names[l->estimate.bound]);
-    kas_status status = kas_bench_line_put(&out, s->sink);
-    kas_buf_free(&out);
-    return status;
+    return kas_bench_line_put(&out, s->sink);
 }
 
 static kas_status put_sums(subject *s, const sums *sum)
@@ -256,9 +254,7 @@ static kas_status put_sums(subject *s, const sums *sum)
     kas_line_number(&out, "near_floor", sum->near / sum->seconds);
     kas_line_number(&out, "largest_ratio", sum->largest);
     kas_line_number(&out, "median_program_ratio", kas_samples_quantile(&s->ratio, 0.5));
-    kas_status status = kas_bench_line_put(&out, s->sink);
-    kas_buf_free(&out);
-    return status;
+    return kas_bench_line_put(&out, s->sink);
 }
 
 static kas_status put_table(subject *s, const sums *sum)

@@ -191,9 +191,7 @@ static kas_status put_json(line *l, const kas_device_info *info, const kas_bench
     kas_line_int(&out, "tries", (int64_t)l->stats.tries);
     kas_line_number(&out, "acceptance", acceptance(l));
     kas_bench_line_rejected(&out, l->stats.rejected);
-    kas_status status = kas_bench_line_put(&out, sink);
-    kas_buf_free(&out);
-    return status;
+    return kas_bench_line_put(&out, sink);
 }
 
 /* The tables of the result. The reasons of failed attempts need many columns, so they are a table

@@ -165,9 +165,7 @@ static kas_status put_json(subject *s, bool changed, kas_tape_mode mode, rounds 
         kas_bench_line_spread(&out, "ratio_to_unmodified", &r->ratio);
     else
         kas_bench_line_spread(&out, "convolutions_share", &r->share);
-    kas_status status = kas_bench_line_put(&out, s->sink);
-    kas_buf_free(&out);
-    return status;
+    return kas_bench_line_put(&out, s->sink);
 }
 
 static void put_row(subject *s, bool changed, kas_tape_mode mode, rounds *r,

@@ -176,9 +176,7 @@ static kas_status put(const subject *s, int count, const done *sum, const kas_be
     kas_line_number(&out, "claim_seconds", claim);
     kas_line_number(&out, "end_seconds", end);
     kas_line_number(&out, "flushes_per_second", s->flushes);
-    const kas_status status = kas_bench_line_put(&out, sink);
-    kas_buf_free(&out);
-    return status;
+    return kas_bench_line_put(&out, sink);
 }
 
 static kas_status measure(subject *s, int count, const kas_bench_sink *sink)

@@ -63,15 +63,12 @@ static kas_status print_targets(const kas_session *s)
         kas_table_cell(table, "%s", kas_human_count(kas_target_conv_params(t), text));
     }
     kas_buf out = {0};
-    kas_status status = kas_table_write(table, &out);
-    kas_table_free(table);
-    if (status == KAS_OK)
-        printf("%s\nreplaced: %d convolutions, %.1f%% of the FLOPs of %s\n", kas_buf_text(&out),
-               s->problem.targets,
-               100 * kas_targets_flops_share(s->problem.net, s->problem.target, s->problem.targets),
-               s->search.net);
-    kas_buf_free(&out);
-    return status;
+    kas_table_end(table, &out);
+    kas_buf_printf(
+        &out, "\nreplaced: %d convolutions, %.1f%% of the FLOPs of %s\n", s->problem.targets,
+        100 * kas_targets_flops_share(s->problem.net, s->problem.target, s->problem.targets),
+        s->search.net);
+    return kas_print_buf(&out);
 }
 
 static void print_candidate(const kas_work *w, size_t memory, bool json)

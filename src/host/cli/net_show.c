@@ -42,14 +42,8 @@ kas_status kas_net_show_text(const kas_net *net, const kas_target *targets, int 
         kas_table_cell(table, "%s", kas_target_at(targets, count, i) >= 0 ? "yes" : "");
     }
     kas_buf text = {0};
-    kas_status status = kas_table_write(table, &text);
-    kas_table_free(table);
-    if (status != KAS_OK) {
-        kas_buf_free(&text);
-        return status;
-    }
-    printf("%s", kas_buf_text(&text));
-    kas_buf_free(&text);
+    kas_table_end(table, &text);
+    KAS_TRY(kas_print_buf(&text));
     printf("\n%s: %.0f FLOPs per image, %.0f of them multiply-adds of convolutions and linear "
            "layers; %.0f parameters\n",
            net->name, kas_net_flops(net), kas_net_multiply_adds(net), kas_net_params(net));

@@ -31,13 +31,10 @@ kas_status kas_show_gains(const kas_gains *gains, kas_buf *out)
 
 void kas_show_gains_json(const kas_gains *gains, kas_buf *out)
 {
-    kas_buf text = {0};
     if (gains->count == 0)
         return;
-    kas_gains_write(gains, &text);
-    kas_line_json(out, "gains", kas_buf_text(&text));
-    out->failed |= text.failed;
-    kas_buf_free(&text);
+    kas_line_key(out, "gains");
+    kas_gains_write(gains, out);
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
@@ -111,9 +108,8 @@ static kas_status put_layers(const kas_assignment *a, kas_buf *out)
         kas_table_cell(table, "%s", a->layer[i]);
         put_kernel(a->kernel_of[i], table);
     }
-    kas_status status = kas_table_write(table, out);
-    kas_table_free(table);
-    return status;
+    kas_table_end(table, out);
+    return kas_buf_status(out);
 }
 
 static void put_target(const kas_replacement *r, int t, const kas_cost *cost, kas_table *table)
@@ -171,56 +167,48 @@ static kas_status put_text(const kas_assignment *a, const char *net, const kas_r
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static kas_status json_lists(const kas_assignment *a, kas_buf *kernels, kas_buf *layers)
+static kas_status json_lists(const kas_assignment *a, kas_buf *out)
 {
+    kas_line_key(out, "kernels");
     for (int k = 0; k < a->kernels; k++) {
         char name[KAS_NAME_SIZE];
         KAS_TRY(kas_kernel_name(&a->kernel[k], name));
-        kas_buf_printf(kernels, "%s{\"name\": \"%s\", \"primitives\": %d}", k ? ", " : "[", name,
+        kas_buf_printf(out, "%s{\"name\": \"%s\", \"primitives\": %d}", k ? ", " : "[", name,
                        a->kernel[k].nodes - 1);
     }
-    kas_buf_puts(kernels, "]");
+    kas_buf_puts(out, "]");
+    kas_line_key(out, "layers");
     for (int i = 0; i < a->layers; i++) {
-        kas_buf_puts(layers, i ? ", " : "{");
-        kas_buf_json_string(layers, a->layer[i]);
+        kas_buf_puts(out, i ? ", " : "{");
+        kas_buf_json_string(out, a->layer[i]);
         if (a->kernel_of[i] == KAS_KEPT)
-            kas_buf_puts(layers, ": null");
+            kas_buf_puts(out, ": null");
         else
-            kas_buf_printf(layers, ": %d", a->kernel_of[i]);
+            kas_buf_printf(out, ": %d", a->kernel_of[i]);
     }
-    kas_buf_puts(layers, "}");
-    KAS_TRY(kas_buf_status(kernels));
-    return kas_buf_status(layers);
+    kas_buf_puts(out, "}");
+    return KAS_OK;
 }
 
 static kas_status put_json(const kas_assignment *a, const char *net, const kas_replacement *fit,
                            kas_buf *out)
 {
-    kas_buf kernels = {0}, layers = {0};
     char name[KAS_NAME_SIZE];
-    kas_status status = json_lists(a, &kernels, &layers);
-    if (status == KAS_OK)
-        status = kas_assignment_name(a, name);
-    if (status == KAS_OK) {
-        kas_line_begin(out);
-        kas_line_text(out, "name", name);
-        kas_line_json(out, "kernels", kernels.data);
-        kas_line_json(out, "layers", layers.data);
-        kas_show_gains_json(&a->gains, out);
-        if (fit) {
-            const kas_solution *s = &fit->solution;
-            kas_line_text(out, "net", net);
-            kas_line_number(out, "flops", s->flops);
-            kas_line_number(out, "params", s->params);
-            kas_line_number(out, "flops_ratio", s->flops / s->conv_flops);
-            kas_line_number(out, "params_ratio", s->params / s->conv_params);
-        }
-        kas_line_end(out);
-        status = kas_buf_status(out);
+    KAS_TRY(kas_assignment_name(a, name));
+    kas_line_begin(out);
+    kas_line_text(out, "name", name);
+    KAS_TRY(json_lists(a, out));
+    kas_show_gains_json(&a->gains, out);
+    if (fit) {
+        const kas_solution *s = &fit->solution;
+        kas_line_text(out, "net", net);
+        kas_line_number(out, "flops", s->flops);
+        kas_line_number(out, "params", s->params);
+        kas_line_number(out, "flops_ratio", s->flops / s->conv_flops);
+        kas_line_number(out, "params_ratio", s->params / s->conv_params);
     }
-    kas_buf_free(&kernels);
-    kas_buf_free(&layers);
-    return status;
+    kas_line_end(out);
+    return kas_buf_status(out);
 }
 
 kas_status kas_show_layers(const kas_assignment *assignment, const char *net,

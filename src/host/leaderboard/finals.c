@@ -272,8 +272,7 @@ kas_status kas_finals_text(const kas_search_options *options, const kas_work *wo
     kas_table *table = kas_table_create(columns, sizeof columns / sizeof *columns);
     for (int i = 0; i < n; i++)
         put_row(table, &list[i], list[0].latency);
-    const kas_status status = kas_table_write(table, out);
-    kas_table_free(table);
+    kas_table_end(table, out);
     kas_buf_printf(out,
                    "difference: points against the unmodified network with the same seed; its 95%% "
                    "interval is over the %s.\n",
@@ -285,7 +284,7 @@ kas_status kas_finals_text(const kas_search_options *options, const kas_work *wo
     if (n > 2)
         kas_buf_puts(out, "exploratory: not the answer, which was named before the test set was "
                           "opened.\n");
-    return status;
+    return kas_buf_status(out);
 }
 
 void kas_finalist_json(const kas_finalist *f, kas_buf *out)

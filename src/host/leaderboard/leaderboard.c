@@ -146,8 +146,7 @@ kas_status kas_leaderboard_text(const kas_work *work, int count, int limit, kas_
     if (baseline_due)
         put_row(table, "", baseline, baseline, star);
     free(list);
-    kas_status status = kas_table_write(table, out);
-    kas_table_free(table);
+    kas_table_end(table, out);
     if (!place)
         kas_buf_puts(out, "no candidate has finished\n");
     kas_buf_printf(out,
@@ -157,21 +156,17 @@ kas_status kas_leaderboard_text(const kas_work *work, int count, int limit, kas_
                    "FLOPs, params: relative to the replaced convolutions. *: on the "
                    "accuracy/latency frontier.\n",
                    KAS_LATENCY_BATCH);
-    return status;
+    return kas_buf_status(out);
 }
 
 /* Writes the names, which have commas between them, as a list of texts. */
 static void put_parents(const kas_work *w, kas_buf *out)
 {
-    kas_buf list = {0};
-    kas_buf_puts(&list, "[");
+    kas_line_key(out, "parents");
+    kas_buf_puts(out, "[");
     for (const char *at = w->parents; *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] == ','))
-        kas_buf_printf(&list, "%s\"%.*s\"", at == w->parents ? "" : ", ", (int)strcspn(at, ","),
-                       at);
-    kas_buf_puts(&list, "]");
-    kas_line_json(out, "parents", kas_buf_text(&list));
-    out->failed |= list.failed;
-    kas_buf_free(&list);
+        kas_buf_printf(out, "%s\"%.*s\"", at == w->parents ? "" : ", ", (int)strcspn(at, ","), at);
+    kas_buf_puts(out, "]");
 }
 
 /* Returns whether the candidate is a finalist: only then its other half of the images is shown. */
@@ -261,14 +256,11 @@ void kas_work_json(const kas_work *work, int count, const kas_work *w, int place
 
 void kas_work_history(const kas_work *work, int count, const kas_work *w, kas_buf *out)
 {
-    kas_buf file = {0};
-    for (const char *at = w->kernel ? w->kernel : "null"; *at; at++)
-        kas_buf_add(&file, *at == '\n' ? " " : at, 1); /* texts in JSON have no line ends */
     put_work(work, count, w, 0, kas_judge_on_frontier(work, count, (int)(w - work)), out);
-    kas_line_json(out, "file", kas_buf_text(&file));
+    kas_line_key(out, "file");
+    for (const char *at = w->kernel ? w->kernel : "null"; *at; at++)
+        kas_buf_add(out, *at == '\n' ? " " : at, 1); /* texts in JSON have no line ends */
     kas_line_end(out);
-    out->failed |= file.failed;
-    kas_buf_free(&file);
 }
 
 kas_status kas_leaderboard_json(const kas_work *work, int count, kas_buf *out)

@@ -15,29 +15,23 @@
 
 static void add_floats(kas_buf *out, const char *name, const float *value, uint32_t count)
 {
-    kas_buf list = {0};
+    kas_line_key(out, name);
     for (uint32_t i = 0; i < count && i < 4; i++)
-        kas_buf_printf(&list, "%s%.9g", i ? "," : "[", (double)value[i]);
-    kas_buf_puts(&list, "]");
-    kas_line_json(out, name, kas_buf_text(&list));
-    out->failed |= list.failed;
-    kas_buf_free(&list);
+        kas_buf_printf(out, "%s%.9g", i ? "," : "[", (double)value[i]);
+    kas_buf_puts(out, "]");
 }
 
 /* Adds the figures of all finalists over their seeds. */
 static void add_finals(kas_buf *out, const kas_work *work, int count)
 {
     kas_finalist list[KAS_FINALISTS_MOST + 1];
-    kas_buf text = {0};
     const int n = kas_finals_of(work, count, list);
+    kas_line_key(out, "finalists");
     for (int i = 0; i < n; i++) {
-        kas_buf_puts(&text, i ? ", " : "[");
-        kas_finalist_json(&list[i], &text);
+        kas_buf_puts(out, i ? ", " : "[");
+        kas_finalist_json(&list[i], out);
     }
-    kas_buf_puts(&text, "]");
-    kas_line_json(out, "finalists", kas_buf_text(&text));
-    out->failed |= text.failed;
-    kas_buf_free(&text);
+    kas_buf_puts(out, "]");
 }
 
 static void write_model(const kas_work *best, const kas_work *baseline, const kas_work *work,
@@ -45,12 +39,11 @@ static void write_model(const kas_work *best, const kas_work *baseline, const ka
                         const kas_problem *problem, kas_buf *out)
 {
     const kas_dataset *d = problem->dataset;
-    kas_buf text = {0};
     kas_line_begin(out);
     kas_line_text(out, "kernel", best->name);
     kas_line_text(out, "net", options->net);
-    kas_buf_printf(&text, "[%u,%u,%u]", d->c, d->h, d->w);
-    kas_line_json(out, "input", kas_buf_text(&text));
+    kas_line_key(out, "input");
+    kas_buf_printf(out, "[%u,%u,%u]", d->c, d->h, d->w);
     kas_line_int(out, "classes", d->classes);
     kas_line_text(out, "targets", options->targets);
     add_floats(out, "mean", d->mean, d->c);
@@ -62,12 +55,9 @@ static void write_model(const kas_work *best, const kas_work *baseline, const ka
     kas_line_number(out, "latency_seconds", best->measured.latency);
     kas_line_number(out, "baseline_latency_seconds", baseline->measured.latency);
     add_finals(out, work, count);
-    kas_buf_clear(&text);
-    kas_search_options_write(options, &text);
-    kas_line_json(out, "options", kas_buf_text(&text));
+    kas_line_key(out, "options");
+    kas_search_options_write(options, out);
     kas_line_end(out);
-    out->failed |= text.failed;
-    kas_buf_free(&text);
 }
 
 kas_status kas_publish_kernel_text(const kas_work *work, kas_buf *out)
@@ -81,11 +71,8 @@ kas_status kas_publish_kernel_text(const kas_work *work, kas_buf *out)
 kas_status kas_publish_kernel(const kas_work *work, const char *path)
 {
     kas_buf text = {0};
-    kas_status status = kas_publish_kernel_text(work, &text);
-    if (status == KAS_OK)
-        status = kas_file_write_atomic(path, text.data, text.size);
-    kas_buf_free(&text);
-    return status;
+    const kas_status status = kas_publish_kernel_text(work, &text);
+    return kas_buf_save(&text, path, status);
 }
 
 static kas_status write_best(const char *study, const kas_work *best, const kas_buf *model)

@@ -154,11 +154,7 @@ kas_status kas_machine_write(const char *path, const kas_machine *machine)
     kas_buf_printf(&text, "{\"schema_version\":%d,\"kind\":\"machine\",", SCHEMA);
     kas_fields_write(fields, FIELDS, machine, &text);
     kas_buf_puts(&text, "}\n");
-    kas_status status = kas_buf_status(&text);
-    if (status == KAS_OK)
-        status = kas_file_write_atomic(path, text.data, text.size);
-    kas_buf_free(&text);
-    return status;
+    return kas_buf_save(&text, path, KAS_OK);
 }
 
 kas_status kas_machine_kept(const kas_device_info *info, char path[4096])

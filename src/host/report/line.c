@@ -9,7 +9,7 @@ void kas_line_begin(kas_buf *out)
     kas_buf_printf(out, "{\"schema_version\": %d", KAS_REPORT_SCHEMA);
 }
 
-static void add_name(kas_buf *out, const char *name)
+void kas_line_key(kas_buf *out, const char *name)
 {
     kas_buf_puts(out, ", ");
     kas_buf_json_string(out, name);
@@ -18,13 +18,13 @@ static void add_name(kas_buf *out, const char *name)
 
 void kas_line_json(kas_buf *out, const char *name, const char *json)
 {
-    add_name(out, name);
+    kas_line_key(out, name);
     kas_buf_puts(out, json);
 }
 
 void kas_line_text(kas_buf *out, const char *name, const char *value)
 {
-    add_name(out, name);
+    kas_line_key(out, name);
     if (value)
         kas_buf_json_string(out, value);
     else
@@ -43,13 +43,13 @@ void kas_line_number(kas_buf *out, const char *name, double value)
 
 void kas_line_int(kas_buf *out, const char *name, int64_t value)
 {
-    add_name(out, name);
+    kas_line_key(out, name);
     kas_buf_printf(out, "%lld", (long long)value);
 }
 
 void kas_line_uint(kas_buf *out, const char *name, uint64_t value)
 {
-    add_name(out, name);
+    kas_line_key(out, name);
     kas_buf_printf(out, "%llu", (unsigned long long)value);
 }
 

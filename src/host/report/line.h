@@ -26,6 +26,8 @@ void kas_line_uint(kas_buf *out, const char *name, uint64_t value);
 void kas_line_bool(kas_buf *out, const char *name, bool value);
 /* `json` is JSON text already */
 void kas_line_json(kas_buf *out, const char *name, const char *json);
+/* Begins a field whose value is JSON that the caller writes behind it */
+void kas_line_key(kas_buf *out, const char *name);
 void kas_line_end(kas_buf *out);
 
 /* Each of these writes a number for people into `out` and returns `out`; "-" stands for a number

@@ -121,6 +121,7 @@ kas_status kas_table_write(const kas_table *t, kas_buf *out)
     int *width = t ? malloc((size_t)t->column_count * sizeof *width) : NULL;
     if (!width || t->text.failed || t->start.failed) {
         free(width);
+        out->failed = true;
         return kas_fail(KAS_NO_MEMORY, "out of memory for a table");
     }
     size_t columns = (size_t)t->column_count;
@@ -133,4 +134,10 @@ kas_status kas_table_write(const kas_table *t, kas_buf *out)
         write_row(t, row, width, out);
     free(width);
     return kas_buf_status(out);
+}
+
+void kas_table_end(kas_table *t, kas_buf *out)
+{
+    kas_table_write(t, out);
+    kas_table_free(t);
 }

@@ -27,9 +27,7 @@ static kas_status copy(const char *from, const char *to)
 {
     kas_buf file = {0};
     KAS_TRY(kas_file_read(from, KAS_WEIGHTS_LIMIT, &file));
-    kas_status status = kas_file_write_atomic(to, file.data, file.size);
-    kas_buf_free(&file);
-    return status;
+    return kas_buf_save(&file, to, KAS_OK);
 }
 
 kas_status kas_session_collect_from(const kas_session_request *request, kas_session *s)

@@ -51,11 +51,7 @@ kas_status kas_checkpoint_write(const char *path, const kas_checkpoint *c)
     kas_sha256_update(&hash, kas_buf_text(&file), file.size);
     kas_sha256_final(&hash, digest);
     kas_buf_add(&file, digest, sizeof digest);
-    kas_status status = kas_buf_status(&file);
-    if (status == KAS_OK)
-        status = kas_file_write_atomic(path, file.data, file.size);
-    kas_buf_free(&file);
-    return status;
+    return kas_buf_save(&file, path, KAS_OK);
 }
 
 static kas_status check(const char *path, const kas_buf *file, const uint8_t options[32])

@@ -54,18 +54,17 @@ static kas_status frontier_table(const kas_assemble *a, const kas_frontier *f, i
         kas_table_cell(table, "%.4f", f->point[i].loss);
         kas_table_cell(table, "%d of %d", replaced_at(a, f, i, chosen), a->choices.targets);
     }
-    const kas_status status = kas_table_write(table, &out);
-    if (status == KAS_OK)
-        printf("%s%d of the %d choices that no other beats in %s latency and loss (--json has all)",
-               kas_buf_text(&out), lines, f->points, a->measure ? "measured" : "predicted");
+    kas_table_end(table, &out);
+    kas_buf_printf(
+        &out, "%d of the %d choices that no other beats in %s latency and loss (--json has all)",
+        lines, f->points, a->measure ? "measured" : "predicted");
     if (isinf(f->gap))
-        printf("; not all were looked at, so there may be better ones within the limits");
+        kas_buf_puts(&out,
+                     "; not all were looked at, so there may be better ones within the limits");
     else if (f->gap > 0)
-        printf("; for no latency is there a choice that loses %.3g less", f->gap);
-    printf("\n\n");
-    kas_table_free(table);
-    kas_buf_free(&out);
-    return status;
+        kas_buf_printf(&out, "; for no latency is there a choice that loses %.3g less", f->gap);
+    kas_buf_puts(&out, "\n\n");
+    return kas_print_buf(&out);
 }
 
 kas_status kas_assemble_print_frontier(const kas_assemble *a, const kas_frontier *f)
@@ -133,17 +132,15 @@ static kas_status choice_table(const kas_assemble *a, const kas_replacement *r, 
         else if (losses)
             kas_table_cell(table, "-");
     }
-    const kas_status status = kas_table_write(table, &out);
-    if (status == KAS_OK)
-        printf("%s%s/layers.json: %d of %d layers replaced, %.3fx the %s latency of the unmodified "
-               "network, %.3fx FLOPs and %.3fx parameters of the convolutions\n",
-               kas_buf_text(&out), folder, kas_replacement_replaced(r), a->choices.targets,
-               seconds / a->unmodified, a->measure ? "measured" : "predicted",
-               r->solution.flops / r->solution.conv_flops,
-               r->solution.params / r->solution.conv_params);
-    kas_table_free(table);
-    kas_buf_free(&out);
-    return status;
+    kas_table_end(table, &out);
+    kas_buf_printf(&out,
+                   "%s/layers.json: %d of %d layers replaced, %.3fx the %s latency of the "
+                   "unmodified network, %.3fx FLOPs and %.3fx parameters of the convolutions\n",
+                   folder, kas_replacement_replaced(r), a->choices.targets, seconds / a->unmodified,
+                   a->measure ? "measured" : "predicted",
+                   r->solution.flops / r->solution.conv_flops,
+                   r->solution.params / r->solution.conv_params);
+    return kas_print_buf(&out);
 }
 
 kas_status kas_assemble_print_choice(const kas_assemble *a, const kas_replacement *replacement,

@@ -291,12 +291,8 @@ static kas_status write_point(const session *s, const point *p)
     kas_buf_printf(&path, "%s/%03d.json", s->o->folder, p->number);
     if (status == KAS_OK)
         status = kas_buf_status(&path);
-    if (status == KAS_OK)
-        status = kas_buf_status(&text);
-    if (status == KAS_OK)
-        status = kas_file_write_atomic(path.data, text.data, text.size);
+    status = kas_buf_save(&text, kas_buf_text(&path), status);
     kas_buf_free(&path);
-    kas_buf_free(&text);
     return status;
 }
 
@@ -381,13 +377,12 @@ static kas_status draw(const session *s)
 static kas_status print_table(const session *s)
 {
     kas_buf out = {0};
-    kas_status status = kas_table_write(s->table, &out);
-    if (status == KAS_OK)
-        printf("%s\nfrom %s to %s; FLOPs, params: relative to the replaced convolutions; time: "
-               "predicted, of %d images\n",
-               kas_buf_text(&out), s->o->path[0], s->o->path[1], KAS_KEEP_BATCH);
-    kas_buf_free(&out);
-    return status;
+    kas_table_write(s->table, &out);
+    kas_buf_printf(&out,
+                   "\nfrom %s to %s; FLOPs, params: relative to the replaced convolutions; time: "
+                   "predicted, of %d images\n",
+                   s->o->path[0], s->o->path[1], KAS_KEEP_BATCH);
+    return kas_print_buf(&out);
 }
 
 /* Spreads the points evenly over all networks on the way. */

@@ -41,9 +41,8 @@ static kas_status print_items(const kas_study_args *args, const kas_study_view *
         kas_table_cell(table, "%s", kas_work_state_name(w->state));
         kas_table_cell(table, "%.100s", w->reason);
     }
-    kas_status status = kas_table_write(table, out);
-    kas_table_free(table);
-    return status;
+    kas_table_end(table, out);
+    return kas_buf_status(out);
 }
 
 /* Returns whether an item that is no candidate has this name. "final" is the answer's first. */

@@ -123,6 +123,7 @@ static kas_status print_launches(const session *s, const predicted *p)
     kas_table *table = kas_table_create(columns, sizeof columns / sizeof *columns);
     kas_buf out = {0};
     char human[32];
+    kas_buf_printf(&out, "%s\n", p->path ? p->path : "unmodified network");
     for (int i = 0; i < q->planned.passes; i++) {
         const kas_sweep *pass = &q->planned.pass[i];
         const kas_estimate *e = &q->estimate[i];
@@ -135,12 +136,9 @@ static kas_status print_launches(const session *s, const predicted *p)
                            e->part[part] > 0 ? kas_human_seconds(e->part[part], human) : "-");
         kas_table_cell(table, "%s", kas_bound_names[e->bound]);
     }
-    kas_status status = kas_table_write(table, &out);
-    if (status == KAS_OK)
-        printf("%s\n%s\n", p->path ? p->path : "unmodified network", kas_buf_text(&out));
-    kas_table_free(table);
-    kas_buf_free(&out);
-    return status;
+    kas_table_end(table, &out);
+    kas_buf_puts(&out, "\n");
+    return kas_print_buf(&out);
 }
 
 static void add_row(session *s, const predicted *p)
@@ -159,14 +157,12 @@ static void add_row(session *s, const predicted *p)
 static kas_status print_networks(const session *s)
 {
     kas_buf out = {0};
-    kas_status status = kas_table_write(s->table, &out);
-    if (status == KAS_OK)
-        printf("%s\ninference of %d images of %dx%dx%d by %s on %s, %s; %s\n", kas_buf_text(&out),
-               s->o->batch, s->o->net.c, s->o->net.h, s->o->net.w, s->net->name, s->machine.name,
-               kas_precision_names[s->o->precision],
-               s->machine.calibrated ? "calibrated" : "never calibrated");
-    kas_buf_free(&out);
-    return status;
+    kas_table_write(s->table, &out);
+    kas_buf_printf(&out, "\ninference of %d images of %dx%dx%d by %s on %s, %s; %s\n", s->o->batch,
+                   s->o->net.c, s->o->net.h, s->o->net.w, s->net->name, s->machine.name,
+                   kas_precision_names[s->o->precision],
+                   s->machine.calibrated ? "calibrated" : "never calibrated");
+    return kas_print_buf(&out);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -198,8 +194,7 @@ static void json_launches(const session *s, const kas_prediction *q, kas_buf *ou
 static kas_status print_json(const session *s, const predicted *p)
 {
     const kas_prediction *q = &p->prediction;
-    kas_buf line = {0}, launches = {0};
-    json_launches(s, q, &launches);
+    kas_buf line = {0};
     kas_line_begin(&line);
     kas_line_text(&line, "kind", "prediction");
     kas_line_text(&line, "file", p->path);
@@ -214,16 +209,10 @@ static kas_status print_json(const session *s, const predicted *p)
     kas_line_number(&line, "ratio_to_unmodified", q->seconds / s->unmodified);
     kas_line_number(&line, "floor_seconds", q->floor);
     kas_line_text(&line, "bound", kas_bound_names[bound_of(q)]);
-    kas_line_json(&line, "launches", kas_buf_text(&launches));
+    kas_line_key(&line, "launches");
+    json_launches(s, q, &line);
     kas_line_end(&line);
-    kas_status status = kas_buf_status(&line);
-    if (status == KAS_OK)
-        status = kas_buf_status(&launches);
-    if (status == KAS_OK)
-        printf("%s", line.data);
-    kas_buf_free(&line);
-    kas_buf_free(&launches);
-    return status;
+    return kas_print_buf(&line);
 }
 
 /* ---- one network ----------------------------------------------------------------------------- */
@@ -251,13 +240,8 @@ static kas_status predict(session *s, kas_programs *programs, predicted *p)
 static kas_status write_layers(const char *path, const kas_assignment *kernels)
 {
     kas_buf text = {0};
-    kas_status status = kas_assignment_write_json(kernels, &text);
-    if (status == KAS_OK)
-        status = kas_buf_status(&text);
-    if (status == KAS_OK)
-        status = kas_file_write_atomic(path, text.data, text.size);
-    kas_buf_free(&text);
-    return status;
+    const kas_status status = kas_assignment_write_json(kernels, &text);
+    return kas_buf_save(&text, path, status);
 }
 
 static kas_status predict_kernel(session *s, const char *path)

@@ -45,17 +45,14 @@ static const char doc[] =
 
 static void print_line(const char *name, const char *about, const kas_recipe *r, kas_buf *out)
 {
-    kas_buf fields = {0};
-    kas_buf_puts(&fields, "{");
-    kas_fields_write(kas_recipe_fields, kas_recipe_field_count, r, &fields);
-    kas_buf_puts(&fields, "}");
     kas_line_begin(out);
     kas_line_text(out, "name", name);
     kas_line_text(out, "about", about);
-    kas_line_json(out, "recipe", kas_buf_text(&fields));
+    kas_line_key(out, "recipe");
+    kas_buf_puts(out, "{");
+    kas_fields_write(kas_recipe_fields, kas_recipe_field_count, r, out);
+    kas_buf_puts(out, "}");
     kas_line_end(out);
-    out->failed |= fields.failed;
-    kas_buf_free(&fields);
 }
 
 /* Prints a recipe as a file, one number a line. */

@@ -118,21 +118,17 @@ static const char doc[] =
     "\vEvery kernel is legal at every replaced convolution, within the budget, and comes once. "
     "docs/sampling.md says how they are drawn.";
 
-/* Makes one line of JSON. No string of a kernel file contains a line break, so those of the layout
- * can be removed with the blanks behind them. */
-static void join_lines(kas_buf *text)
+/* Writes JSON as one line. No string of a kernel file contains a line break, so those of the layout
+ * can be left out with the blanks behind them. */
+static void put_joined(const char *text, kas_buf *out)
 {
-    size_t to = 0;
-    for (size_t i = 0; i < text->size; i++) {
-        if (text->data[i] != '\n') {
-            text->data[to++] = text->data[i];
-            continue;
-        }
-        while (i + 1 < text->size && text->data[i + 1] == ' ')
-            i++;
+    while (*text) {
+        const size_t length = strcspn(text, "\n");
+        kas_buf_add(out, text, length);
+        text += length;
+        text += strspn(text, "\n");
+        text += strspn(text, " ");
     }
-    text->size = to;
-    text->data[to] = '\0';
 }
 
 /* Writes the number of primitives of the kernel, or how many kernels are at how many layers. */
@@ -151,34 +147,25 @@ static void put_size(const kas_sample *s, kas_buf *line)
 static kas_status json_sample(const sample_options *o, const kas_sample *s, const kas_buf *file)
 {
     const kas_solution *solution = &s->replacement.solution;
-    kas_buf line = {0}, kernel = {0};
-    kas_buf_add(&kernel, file->data, file->size);
-    kas_status status = kas_buf_status(&kernel);
-    if (status == KAS_OK) {
-        join_lines(&kernel);
-        kas_line_begin(&line);
-        kas_line_text(&line, "kind", "kernel");
-        kas_line_int(&line, "index", (int64_t)s->index);
-        kas_line_text(&line, "name", s->name);
-        kas_line_int(&line, "attempt", (int64_t)s->attempt);
-        if (s->change)
-            kas_line_text(&line, "change", s->change);
-        if (o->sequence)
-            kas_line_text(&line, "transformation", o->neural ? "neural" : "program");
-        put_size(s, &line);
-        kas_line_number(&line, "flops", solution->flops);
-        kas_line_number(&line, "params", solution->params);
-        kas_line_number(&line, "flops_ratio", solution->flops / solution->conv_flops);
-        kas_line_number(&line, "params_ratio", solution->params / solution->conv_params);
-        kas_line_json(&line, "kernel", kernel.data);
-        kas_line_end(&line);
-        status = kas_buf_status(&line);
-    }
-    if (status == KAS_OK)
-        printf("%s", line.data);
-    kas_buf_free(&kernel);
-    kas_buf_free(&line);
-    return status;
+    kas_buf line = {0};
+    kas_line_begin(&line);
+    kas_line_text(&line, "kind", "kernel");
+    kas_line_int(&line, "index", (int64_t)s->index);
+    kas_line_text(&line, "name", s->name);
+    kas_line_int(&line, "attempt", (int64_t)s->attempt);
+    if (s->change)
+        kas_line_text(&line, "change", s->change);
+    if (o->sequence)
+        kas_line_text(&line, "transformation", o->neural ? "neural" : "program");
+    put_size(s, &line);
+    kas_line_number(&line, "flops", solution->flops);
+    kas_line_number(&line, "params", solution->params);
+    kas_line_number(&line, "flops_ratio", solution->flops / solution->conv_flops);
+    kas_line_number(&line, "params_ratio", solution->params / solution->conv_params);
+    kas_line_key(&line, "kernel");
+    put_joined(kas_buf_text(file), &line);
+    kas_line_end(&line);
+    return kas_print_buf(&line);
 }
 
 static kas_status text_sample(const kas_sample *s)
@@ -228,61 +215,44 @@ static kas_status give(const sample_options *o, const kas_sample *s)
     return status;
 }
 
-/* Writes a member of the object of reasons. */
-static void put_count(kas_buf *out, kas_reject why, uint64_t count)
+static kas_status json_stats(const kas_sample_stats *stats, const kas_sample_histograms *histograms)
 {
-    if (why == KAS_REJECT_NONE)
-        return;
-    kas_buf_puts(out, out->size ? ", " : "{");
-    kas_buf_json_string(out, kas_reject_name(why));
-    kas_buf_printf(out, ": %llu", (unsigned long long)count);
+    kas_buf out = {0};
+    kas_line_begin(&out);
+    kas_line_text(&out, "kind", "stats");
+    kas_line_int(&out, "attempts", (int64_t)stats->attempts);
+    kas_line_int(&out, "tries", (int64_t)stats->tries);
+    kas_line_int(&out, "accepted", (int64_t)stats->accepted);
+    kas_line_key(&out, "rejected");
+    for (int r = KAS_REJECT_NONE + 1; r < KAS_REJECT_COUNT; r++) {
+        kas_buf_puts(&out, r == KAS_REJECT_NONE + 1 ? "{" : ", ");
+        kas_buf_json_string(&out, kas_reject_name((kas_reject)r));
+        kas_buf_printf(&out, ": %llu", (unsigned long long)stats->rejected[r]);
+    }
+    kas_buf_puts(&out, "}");
+    kas_sample_histograms_json(histograms, &out);
+    kas_line_end(&out);
+    return kas_print_buf(&out);
 }
 
-static kas_status give_stats(bool json, const kas_sample_stats *stats,
-                             const kas_sample_histograms *histograms)
+static kas_status text_stats(const kas_sample_stats *stats, const kas_sample_histograms *histograms)
 {
     static const kas_column columns[] = {
         {"tries", KAS_LEFT}, {"count", KAS_RIGHT}, {"share", KAS_RIGHT}};
-    kas_buf out = {0}, rejected = {0};
-    kas_table *table = json ? NULL : kas_table_create(columns, 3);
-    if (json) {
-        kas_line_begin(&out);
-        kas_line_text(&out, "kind", "stats");
-        kas_line_int(&out, "attempts", (int64_t)stats->attempts);
-        kas_line_int(&out, "tries", (int64_t)stats->tries);
-        kas_line_int(&out, "accepted", (int64_t)stats->accepted);
-    }
+    kas_buf out = {0};
+    kas_table *table = kas_table_create(columns, 3);
     for (int r = 0; r < KAS_REJECT_COUNT; r++) {
-        uint64_t count = r == KAS_REJECT_NONE ? stats->accepted : stats->rejected[r];
-        if (json) {
-            put_count(&rejected, (kas_reject)r, count);
-            continue;
-        }
+        const uint64_t count = r == KAS_REJECT_NONE ? stats->accepted : stats->rejected[r];
         kas_table_cell(table, "%s", kas_reject_name((kas_reject)r));
         kas_table_cell(table, "%llu", (unsigned long long)count);
         kas_table_cell(table, "%.1f%%",
                        100.0 * (double)count / (double)(stats->tries ? stats->tries : 1));
     }
-    if (json) {
-        kas_buf_puts(&rejected, "}");
-        kas_line_json(&out, "rejected", kas_buf_text(&rejected));
-        kas_sample_histograms_json(histograms, &out);
-        kas_line_end(&out);
-    }
-    out.failed |= rejected.failed;
-    kas_buf_free(&rejected);
-    kas_status status = json ? KAS_OK : kas_table_write(table, &out);
-    if (status == KAS_OK && !json) {
-        kas_buf_puts(&out, "\n");
-        kas_sample_histograms_text(histograms, &out);
-    }
-    if (status == KAS_OK)
-        status = kas_buf_status(&out);
-    if (status == KAS_OK)
-        printf("%s%s", json ? "" : "\n", out.data);
-    kas_table_free(table);
-    kas_buf_free(&out);
-    return status;
+    kas_buf_puts(&out, "\n");
+    kas_table_end(table, &out);
+    kas_buf_puts(&out, "\n");
+    kas_sample_histograms_text(histograms, &out);
+    return kas_print_buf(&out);
 }
 
 /* Reports the separate check. A finding is a fault of kas-gpu, so the exit code is then 1. */
@@ -446,7 +416,7 @@ static kas_status run(int argc, char **argv)
                         : sample_all(&o, sampler, recheck, &histograms);
     if (o.stats && (status == KAS_OK || status == KAS_NOTHING_VALID)) {
         kas_sample_stats stats = kas_sampler_stats(sampler);
-        kas_status told = give_stats(o.common.json, &stats, &histograms);
+        kas_status told = (o.common.json ? json_stats : text_stats)(&stats, &histograms);
         status = status == KAS_OK ? told : status;
     }
     if (recheck && (status == KAS_OK || status == KAS_NOTHING_VALID)) {

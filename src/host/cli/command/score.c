@@ -319,44 +319,38 @@ static kas_status print_table(const session *s)
                 kas_table_cell(table, "-");
         cpu += k ? from->scored.cpu_seconds : 0;
     }
-    kas_status status = kas_table_write(table, &out);
-    if (status == KAS_OK)
-        printf("%s\n%s, %s; minibatch of %d images, %d draw%s of the weights, seed %llu",
-               kas_buf_text(&out), s->net->name, s->dataset ? s->dataset->path : "no data set",
-               s->o->batch, s->o->draws, s->o->draws > 1 ? "s" : "",
-               (unsigned long long)s->o->seed);
-    if (status == KAS_OK && s->subjects > 1)
-        printf("; %.0f ms of a core for each kernel", 1e3 * cpu / (s->subjects - 1));
-    printf("\n");
-    kas_table_free(table);
-    kas_buf_free(&out);
-    return status;
+    kas_table_end(table, &out);
+    kas_buf_printf(&out, "\n%s, %s; minibatch of %d images, %d draw%s of the weights, seed %llu",
+                   s->net->name, s->dataset ? s->dataset->path : "no data set", s->o->batch,
+                   s->o->draws, s->o->draws > 1 ? "s" : "", (unsigned long long)s->o->seed);
+    if (s->subjects > 1)
+        kas_buf_printf(&out, "; %.0f ms of a core for each kernel", 1e3 * cpu / (s->subjects - 1));
+    kas_buf_puts(&out, "\n");
+    return kas_print_buf(&out);
 }
 
-static void json_scores(const session *s, const kas_scored *scored, kas_buf *numbers,
-                        kas_buf *states)
+/* Writes an object with a member for each score that was asked for: its number, or its state. */
+static void json_scores(const session *s, const kas_scored *scored, bool states, kas_buf *out)
 {
     const char *before = "{";
     for (int i = 0; i < KAS_SCORES; i++) {
         if (!s->setup.asked[i])
             continue;
-        kas_buf_printf(numbers, "%s\"%s\": ", before, kas_score_get(i)->name);
-        if (scored->state[i] == KAS_SCORED)
-            kas_buf_printf(numbers, "%.17g", scored->value[i]);
+        kas_buf_printf(out, "%s\"%s\": ", before, kas_score_get(i)->name);
+        if (states)
+            kas_buf_printf(out, "\"%s\"", kas_score_states[scored->state[i]]);
+        else if (scored->state[i] == KAS_SCORED)
+            kas_buf_printf(out, "%.17g", scored->value[i]);
         else
-            kas_buf_puts(numbers, "null");
-        kas_buf_printf(states, "%s\"%s\": \"%s\"", before, kas_score_get(i)->name,
-                       kas_score_states[scored->state[i]]);
+            kas_buf_puts(out, "null");
         before = ", ";
     }
-    kas_buf_puts(numbers, "}");
-    kas_buf_puts(states, "}");
+    kas_buf_puts(out, "}");
 }
 
 static kas_status print_line(const session *s, const subject *from)
 {
-    kas_buf line = {0}, numbers = {0}, states = {0};
-    json_scores(s, &from->scored, &numbers, &states);
+    kas_buf line = {0};
     kas_line_begin(&line);
     kas_line_text(&line, "kind", "score");
     kas_line_text(&line, "file", from->path);
@@ -366,20 +360,14 @@ static kas_status print_line(const session *s, const subject *from)
     kas_line_int(&line, "initialisations", s->o->draws);
     kas_line_text(&line, "init", s->o->init);
     kas_line_uint(&line, "seed", s->o->seed);
-    kas_line_json(&line, "scores", kas_buf_text(&numbers));
-    kas_line_json(&line, "states", kas_buf_text(&states));
+    kas_line_key(&line, "scores");
+    json_scores(s, &from->scored, false, &line);
+    kas_line_key(&line, "states");
+    json_scores(s, &from->scored, true, &line);
     kas_line_text(&line, "not_finite_at", from->scored.layer[0] ? from->scored.layer : NULL);
     kas_line_number(&line, "cpu_seconds", from->scored.cpu_seconds);
     kas_line_end(&line);
-    kas_status status = kas_buf_status(&numbers);
-    if (status == KAS_OK)
-        status = kas_buf_status(&states);
-    kas_buf_free(&numbers);
-    kas_buf_free(&states);
-    if (status == KAS_OK)
-        return kas_print_buf(&line);
-    kas_buf_free(&line);
-    return status;
+    return kas_print_buf(&line);
 }
 
 /* Spearman's correlation of a score over the kernels between two ways of computing it. */

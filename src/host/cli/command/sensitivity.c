@@ -270,24 +270,20 @@ static kas_status print_table(const session *s)
         if (is_sensitive(s, t))
             kas_buf_printf(&sensitive, "%s%s", sensitive.size ? ", " : "", c->target[t].name);
     }
-    kas_status status = kas_table_write(table, &out);
-    if (status == KAS_OK)
-        status = kas_buf_status(&sensitive);
-    if (status == KAS_OK)
-        printf(
-            "%s\n%s, one layer replaced at a time. Fisher: potential of the network, relative to "
-            "%.5g without kernels; minibatch of %d images of %s, %d draw%s of the weights, seed "
-            "%llu. latency: predicted, of %d images; latency, FLOPs and params are relative to the "
-            "layer's convolution.\nsensitive layers, at which every kernel lowers the "
-            "potential: %s\n",
-            kas_buf_text(&out), s->data.net->name, s->unmodified, s->o->batch,
-            s->data.dataset->path, s->o->draws, s->o->draws > 1 ? "s" : "",
-            (unsigned long long)s->o->seed, KAS_LATENCY_BATCH,
-            sensitive.size ? kas_buf_text(&sensitive) : "none");
-    kas_table_free(table);
-    kas_buf_free(&out);
+    kas_table_end(table, &out);
+    kas_buf_printf(
+        &out,
+        "\n%s, one layer replaced at a time. Fisher: potential of the network, relative to "
+        "%.5g without kernels; minibatch of %d images of %s, %d draw%s of the weights, seed "
+        "%llu. latency: predicted, of %d images; latency, FLOPs and params are relative to the "
+        "layer's convolution.\nsensitive layers, at which every kernel lowers the "
+        "potential: %s\n",
+        s->data.net->name, s->unmodified, s->o->batch, s->data.dataset->path, s->o->draws,
+        s->o->draws > 1 ? "s" : "", (unsigned long long)s->o->seed, KAS_LATENCY_BATCH,
+        sensitive.size ? kas_buf_text(&sensitive) : "none");
+    out.failed |= sensitive.failed;
     kas_buf_free(&sensitive);
-    return status;
+    return kas_print_buf(&out);
 }
 
 static kas_status print_lines(const session *s)

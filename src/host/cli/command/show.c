@@ -292,12 +292,10 @@ static kas_status print_nodes(const view *v, kas_buf *out)
             kas_buf_clear(&text);
         }
     }
-    kas_status status = kas_buf_status(&text);
-    if (status == KAS_OK)
-        status = kas_table_write(table, out);
-    kas_table_free(table);
+    kas_table_end(table, out);
+    out->failed |= text.failed;
     kas_buf_free(&text);
-    return status;
+    return kas_buf_status(out);
 }
 
 static void target_row(const view *v, int t, const kas_cost *cost, kas_table *table)
@@ -428,44 +426,31 @@ static kas_status json_target(const view *v, int t, kas_buf *out)
     return KAS_OK;
 }
 
-static kas_status json_lists(const view *v, kas_buf *nodes, kas_buf *targets)
-{
-    kas_buf_puts(nodes, "[");
-    for (int i = 0; i < v->kernel.nodes; i++)
-        json_node(v, i, nodes);
-    kas_buf_puts(nodes, "]");
-    kas_buf_puts(targets, "[");
-    for (int t = 0; t < v->count; t++)
-        KAS_TRY(json_target(v, t, targets));
-    kas_buf_puts(targets, "]");
-    KAS_TRY(kas_buf_status(nodes));
-    return kas_buf_status(targets);
-}
-
 static kas_status print_json(const view *v, kas_buf *out)
 {
-    kas_buf nodes = {0}, targets = {0};
-    kas_status status = json_lists(v, &nodes, &targets);
-    if (status == KAS_OK) {
-        kas_line_begin(out);
-        kas_line_text(out, "name", v->name);
-        kas_line_json(out, "nodes", nodes.data);
-        kas_show_gains_json(&v->kernels.gains, out);
-        if (v->net) {
-            kas_line_text(out, "net", v->net->name);
-            kas_line_text(out, "sizes_at", v->targets[v->layer].name);
-            kas_line_number(out, "flops", v->solution.flops);
-            kas_line_number(out, "params", v->solution.params);
-            kas_line_number(out, "flops_ratio", v->solution.flops / v->solution.conv_flops);
-            kas_line_number(out, "params_ratio", v->solution.params / v->solution.conv_params);
-            kas_line_json(out, "targets", targets.data);
-        }
-        kas_line_end(out);
-        status = kas_buf_status(out);
+    kas_line_begin(out);
+    kas_line_text(out, "name", v->name);
+    kas_line_key(out, "nodes");
+    kas_buf_puts(out, "[");
+    for (int i = 0; i < v->kernel.nodes; i++)
+        json_node(v, i, out);
+    kas_buf_puts(out, "]");
+    kas_show_gains_json(&v->kernels.gains, out);
+    if (v->net) {
+        kas_line_text(out, "net", v->net->name);
+        kas_line_text(out, "sizes_at", v->targets[v->layer].name);
+        kas_line_number(out, "flops", v->solution.flops);
+        kas_line_number(out, "params", v->solution.params);
+        kas_line_number(out, "flops_ratio", v->solution.flops / v->solution.conv_flops);
+        kas_line_number(out, "params_ratio", v->solution.params / v->solution.conv_params);
+        kas_line_key(out, "targets");
+        kas_buf_puts(out, "[");
+        for (int t = 0; t < v->count; t++)
+            KAS_TRY(json_target(v, t, out));
+        kas_buf_puts(out, "]");
     }
-    kas_buf_free(&nodes);
-    kas_buf_free(&targets);
-    return status;
+    kas_line_end(out);
+    return kas_buf_status(out);
 }
 
 /* ---- generated code ---- */

@@ -67,21 +67,18 @@ static kas_status look_at_rungs(const kas_study_view *view, kas_rung_report *out
 
 static void put_rungs(const kas_rung_report *rung, int rungs, kas_buf *out)
 {
-    kas_buf list = {0};
-    kas_buf_puts(&list, "[");
+    kas_line_key(out, "rungs");
+    kas_buf_puts(out, "[");
     for (int i = 0; i < rungs; i++) {
-        kas_buf_printf(&list, "%s{\"epochs\": %d, \"reached\": %d, \"seconds\": %.3f,",
-                       i ? ", " : "", rung[i].epochs, rung[i].reached, rung[i].seconds);
-        kas_buf_printf(&list, " \"compared\": %d, \"agreement\": ", rung[i].compared);
+        kas_buf_printf(out, "%s{\"epochs\": %d, \"reached\": %d, \"seconds\": %.3f,", i ? ", " : "",
+                       rung[i].epochs, rung[i].reached, rung[i].seconds);
+        kas_buf_printf(out, " \"compared\": %d, \"agreement\": ", rung[i].compared);
         if (isfinite(rung[i].agreement))
-            kas_buf_printf(&list, "%.4f}", rung[i].agreement);
+            kas_buf_printf(out, "%.4f}", rung[i].agreement);
         else
-            kas_buf_puts(&list, "null}");
+            kas_buf_puts(out, "null}");
     }
-    kas_buf_puts(&list, "]");
-    kas_line_json(out, "rungs", kas_buf_text(&list));
-    out->failed |= list.failed;
-    kas_buf_free(&list);
+    kas_buf_puts(out, "]");
 }
 
 /* The last rung agrees with itself. */
@@ -132,16 +129,15 @@ static void print_json(const kas_study_args *args, const kas_study_view *view, c
     tally t = count(view);
     const kas_work *best = kas_objective_leader(&view->options, view->work, view->count);
     const kas_work *final = kas_finals_answer(view->work, view->count);
-    kas_buf states = {0};
-    for (int i = 0; i < KAS_WORK_STATES; i++)
-        kas_buf_printf(&states, "%s\"%s\":%d", i ? "," : "{",
-                       kas_work_state_name((kas_work_state)i), t.state[i]);
-    kas_buf_puts(&states, "}");
     kas_line_begin(out);
     kas_line_text(out, "study", args->study);
     kas_line_int(out, "candidates", t.candidates);
     kas_line_int(out, "candidates_wanted", view->options.candidates);
-    kas_line_json(out, "states", kas_buf_text(&states));
+    kas_line_key(out, "states");
+    for (int i = 0; i < KAS_WORK_STATES; i++)
+        kas_buf_printf(out, "%s\"%s\":%d", i ? "," : "{", kas_work_state_name((kas_work_state)i),
+                       t.state[i]);
+    kas_buf_puts(out, "}");
     kas_line_int(out, "generations", t.generations);
     put_rungs(f->rung, f->rungs, out);
     kas_line_text(out, "best", best ? best->name : NULL);
@@ -157,8 +153,6 @@ static void print_json(const kas_study_args *args, const kas_study_view *view, c
     kas_line_json(out, "machines", kas_buf_text(&f->machines));
     kas_line_json(out, "options", view->study.options);
     kas_line_end(out);
-    out->failed |= states.failed;
-    kas_buf_free(&states);
 }
 
 static void print_running(const kas_study_view *view, kas_buf *out)

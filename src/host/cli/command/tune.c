@@ -179,14 +179,10 @@ static kas_status print_text(const kas_tuned *t, const char *layer)
         after += l->times * l->seconds * (l->kept ? l->ratio : 1);
         put_row(table, l, "", "kept", "default stays");
     }
-    kas_status status = kas_table_write(table, &out);
-    kas_table_free(table);
+    kas_table_end(table, &out);
     kas_buf_printf(&out, "\n%s: the generated launches take %.2f of the default's time\n", layer,
                    before > 0 ? after / before : 1);
-    if (status == KAS_OK)
-        return kas_print_buf(&out);
-    kas_buf_free(&out);
-    return status;
+    return kas_print_buf(&out);
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
@@ -248,11 +244,7 @@ static kas_status write_file(const tune_command *o, const char *schedules)
     kas_buf text = {0};
     kas_schedule_file_put_input(o->net.c, o->net.h, o->net.w, &text);
     kas_buf_puts(&text, schedules);
-    kas_status status = kas_buf_status(&text);
-    if (status == KAS_OK)
-        status = kas_file_write_atomic(o->output, text.data, text.size);
-    kas_buf_free(&text);
-    return status;
+    return kas_buf_save(&text, o->output, KAS_OK);
 }
 
 static kas_status tune_one(const tune_command *o, const session *s, const kas_machine *machine,

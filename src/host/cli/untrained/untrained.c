@@ -102,16 +102,15 @@ static kas_status print_table(const session *s)
         cell_of_ratio(table, c->potential / u->potential);
         kas_table_cell(table, "%d of %d", c->changed, s->problem.targets);
     }
-    const kas_status status = kas_table_write(table, &out);
-    kas_table_free(table);
-    if (status == KAS_OK)
-        printf(
-            "\n%s\nThe fastest first. FLOPs and params: relative to the convolutions that may be "
-            "replaced; all others: to the unmodified network.\n"
-            "the fastest legal configuration: %s/best/kernel.json\n",
-            kas_buf_text(&out), s->study);
-    kas_buf_free(&out);
-    return status;
+    kas_buf_puts(&out, "\n");
+    kas_table_end(table, &out);
+    kas_buf_printf(
+        &out,
+        "\nThe fastest first. FLOPs and params: relative to the convolutions that may be "
+        "replaced; all others: to the unmodified network.\n"
+        "the fastest legal configuration: %s/best/kernel.json\n",
+        s->study);
+    return kas_print_buf(&out);
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */

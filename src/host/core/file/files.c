@@ -168,6 +168,15 @@ kas_status kas_file_write_atomic(const char *path, const void *data, size_t size
     return kas_file_end(path, &place);
 }
 
+kas_status kas_buf_save(kas_buf *text, const char *path, kas_status built)
+{
+    kas_status status = built == KAS_OK ? kas_buf_status(text) : built;
+    if (status == KAS_OK)
+        status = kas_file_write_atomic(path, text->data, text->size);
+    kas_buf_free(text);
+    return status;
+}
+
 kas_status kas_file_write_new(const char *path, const void *data, size_t size, bool *existed)
 {
     kas_file_place place;

@@ -22,6 +22,9 @@ kas_status kas_file_digest(const char *path, size_t limit, char hex[65]);
  * the old file or the whole new one. Where `path` is a symbolic link, the file that it points to is
  * written. target.h says what else `path` may be. */
 kas_status kas_file_write_atomic(const char *path, const void *data, size_t size);
+/* Writes a text that was built, and frees it. Writes nothing, and fails, when building it failed, as
+ * `built` or the text says. */
+kas_status kas_buf_save(kas_buf *text, const char *path, kas_status built);
 /* The name of a temporary file ends with this and six letters and digits. */
 #define KAS_FILE_UNFINISHED ".unfinished-"
 /* Removes the temporary files of `path` that nobody has written to for `idle` seconds: their processes were killed. With

@@ -77,11 +77,9 @@ static void put_kernels(const kas_report_view *v, const kas_report_limits *limit
 
 static void put_list(kas_buf *out, const char *name, char open, const kas_buf *list, char close)
 {
-    kas_buf text = {0};
-    kas_buf_printf(&text, "%c%s%c", open, kas_buf_text(list), close);
-    kas_line_json(out, name, kas_buf_text(&text));
-    out->failed |= text.failed || list->failed;
-    kas_buf_free(&text);
+    kas_line_key(out, name);
+    kas_buf_printf(out, "%c%s%c", open, kas_buf_text(list), close);
+    out->failed |= list->failed;
 }
 
 /* The options; the text of a network file among them may be longer than all the rest, and goes

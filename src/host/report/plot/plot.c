@@ -134,9 +134,6 @@ static kas_status draw_picture(const kas_plot *p, kas_buf *out)
 kas_status kas_plot_write(const kas_plot *p, const char *path)
 {
     kas_buf text = {0};
-    kas_status status = draw_picture(p, &text);
-    if (status == KAS_OK)
-        status = kas_file_write_atomic(path, text.data, text.size);
-    kas_buf_free(&text);
-    return status;
+    const kas_status status = draw_picture(p, &text);
+    return kas_buf_save(&text, path, status);
 }

@@ -5,38 +5,32 @@
 
 static void put_targets(const kas_target *target, int targets, kas_buf *out)
 {
-    kas_buf list = {0};
-    kas_buf_puts(&list, "[");
+    kas_line_key(out, "targets");
+    kas_buf_puts(out, "[");
     for (int i = 0; i < targets; i++) {
         const kas_target *t = &target[i];
-        kas_buf_puts(&list, i ? ", {\"name\": " : "{\"name\": ");
-        kas_buf_json_string(&list, t->name);
-        kas_buf_printf(&list,
+        kas_buf_puts(out, i ? ", {\"name\": " : "{\"name\": ");
+        kas_buf_json_string(out, t->name);
+        kas_buf_printf(out,
                        ", \"c\": %u, \"h\": %u, \"w\": %u, \"kernel\": [%u, %u], \"instances\": %u,"
                        " \"flops\": %.17g, \"parameters\": %.17g}",
                        t->c, t->h, t->w, t->kernel_h, t->kernel_w, t->parts_in * t->parts_out,
                        kas_target_conv_flops(t), kas_target_conv_params(t));
     }
-    kas_buf_puts(&list, "]");
-    kas_line_json(out, "targets", kas_buf_text(&list));
-    out->failed |= list.failed;
-    kas_buf_free(&list);
+    kas_buf_puts(out, "]");
 }
 
 static void put_study(const kas_search_options *options, const kas_target *target, int targets,
                       const kas_question *question, kas_buf *out)
 {
-    kas_buf text = {0};
-    kas_search_options_write(options, &text);
     kas_line_begin(out);
     kas_line_text(out, "kind", "question");
     kas_line_int(out, "generation", question->generation);
     kas_line_int(out, "wanted", question->wanted);
-    kas_line_json(out, "options", kas_buf_text(&text));
+    kas_line_key(out, "options");
+    kas_search_options_write(options, out);
     put_targets(target, targets, out);
     kas_line_end(out);
-    out->failed |= text.failed;
-    kas_buf_free(&text);
 }
 
 /* Earlier generations have ended, and so has the unmodified network when there are any. So nothing
