@@ -110,8 +110,14 @@ else
     skip_part "no Chromium: the pages were not opened"
 fi
 
-# The command in a page is that of the study: there is nothing left to do.
-for study in a b; do
+# The command in a page is that of the study: there is nothing left to do. So it is with a network and kernels from files
+# that are gone, and with threads that workers share.
+mkdir "$dir/k"
+cp kernels/depthwise_separable.json "$dir/k"
+cp tests/e2e/own_network.json "$dir/own.json"
+expect 0 'best kernel:' "${search[@]}" --study "$dir/files" --net "$dir/own.json:width=12" --targets 3x3 --from "$dir/k" --latency 0 --candidates 1 --workers 2 --threads 4
+rm -r "$dir/k" "$dir/own.json"
+for study in a b files; do
     "${report[@]}" "$dir/$study" -o "$dir/page.html" >/dev/null
     command=$(sed -n '/<pre class="scroll">kas-gpu /,/<\/pre>/p' "$dir/page.html" | sed 's|.*<pre class="scroll">kas-gpu ||; s|</pre>.*||
         s/&#39;/'"'"'/g; s/&quot;/"/g; s/&lt;/</g; s/&gt;/>/g; s/&amp;/\&/g')

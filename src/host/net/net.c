@@ -213,6 +213,11 @@ out:
     return status;
 }
 
+size_t kas_net_kept_file(const char *text)
+{
+    return (size_t)(find_options(text) - text);
+}
+
 bool kas_net_is_cut(const kas_net *net, int i)
 {
     for (int k = i + 1; k < net->layers; k++)

@@ -101,6 +101,9 @@ bool kas_net_is_cut(const kas_net *net, int i);
  * text without its spaces, as in "mine-3f9a20c1". */
 enum { KAS_NET_KEPT_NAME = 96 };
 kas_status kas_net_keep(const char *spec, char name[KAS_NET_KEPT_NAME], const char **text);
+/* Returns how much of that text is the file; behind it stand the options of the spec. A file with
+ * this part, and the options behind its path, are a spec that gives the same name and text. */
+size_t kas_net_kept_file(const char *text);
 
 /* Return the FLOPs per image, where a multiply-add is one FLOP, and the number of all parameters
  * that training changes. */

@@ -194,6 +194,7 @@ static kas_status begin_or_adopt(kas_session *s, const kas_search_options *asked
     KAS_TRY(status);
     if (!s->created)
         KAS_TRY(kas_session_adopt(s, asked));
+    KAS_TRY(kas_session_keep_network(s));
     KAS_TRY(kas_session_keep_from(s));
     KAS_TRY(kas_session_keep_machine(s));
     KAS_TRY(kas_session_keep_ancestors(s));
@@ -321,6 +322,7 @@ kas_status kas_session_resume(const kas_session_request *request, kas_session *o
     KAS_TRY(kas_session_pin_plans(out));
     KAS_TRY(kas_code_version(out->code_version));
     KAS_TRY(kas_session_adopt(out, NULL));
+    KAS_TRY(kas_session_keep_network(out));
     KAS_TRY(kas_session_keep_from(out));
     KAS_TRY(kas_session_keep_machine(out));
     KAS_TRY(kas_session_keep_ancestors(out));

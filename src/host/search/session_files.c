@@ -30,6 +30,17 @@ static kas_status copy(const char *from, const char *to)
     return kas_buf_save(&file, to, KAS_OK);
 }
 
+kas_status kas_session_keep_network(const kas_session *s)
+{
+    char path[KAS_STUDY_PATH];
+    const char *text = s->search.network;
+    if (!*text)
+        return KAS_OK;
+    KAS_TRY(kas_study_path(s->study, KAS_STUDY_NETWORK, path));
+    return kas_file_exists(path) ? KAS_OK
+                                 : kas_file_write_atomic(path, text, kas_net_kept_file(text));
+}
+
 kas_status kas_session_collect_from(const kas_session_request *request, kas_session *s)
 {
     if (!request->from)

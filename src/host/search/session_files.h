@@ -14,6 +14,10 @@ kas_status kas_session_read_init(kas_session *s);
 /* Copies them into the study. */
 kas_status kas_session_keep_init(const kas_session *s);
 
+/* Writes the network of a file into the study, for the command of its report; the study itself has
+ * the text among its options. */
+kas_status kas_session_keep_network(const kas_session *s);
+
 /* Collects the kernels of --from, and identifies them by their digest. */
 kas_status kas_session_collect_from(const kas_session_request *request, kas_session *s);
 /* Copies them into the study, and reads them from there. */

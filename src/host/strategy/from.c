@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "host/core/file/files.h"
 #include "host/core/file/folder.h"
@@ -137,8 +138,39 @@ static kas_status collect_file(void *context, const char *path)
     return status;
 }
 
+static kas_status count(void *context, const char *name, const char *kernel)
+{
+    (void)name, (void)kernel;
+    ++*(int *)context;
+    return KAS_OK;
+}
+
+/* Takes the text of another study's file, which has the same digest then. */
+static kas_status collect_list(const char *path, kas_buf *out)
+{
+    int kernels = 0;
+    KAS_TRY(kas_file_read(path, KAS_FROM_BYTES, out));
+    const kas_status status = kas_from_read(kas_buf_text(out), count, &kernels);
+    if (status == KAS_OK && kernels > 0)
+        return KAS_OK;
+    return status == KAS_NO_MEMORY
+               ? status
+               : kas_fail(KAS_BAD_INPUT,
+                          "%s: not a list of kernels, as a study keeps it in " KAS_STUDY_FROM
+                          "; give a study, or a folder of kernel files, such as kernels/",
+                          path);
+}
+
+static bool is_file(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
 kas_status kas_from_collect(const char *path, kas_buf *out)
 {
+    if (is_file(path))
+        return collect_list(path, out);
     collection c = {.out = out};
     char other[KAS_STUDY_OTHER];
     const bool study = kas_study_exists(path);

@@ -9,14 +9,15 @@
 
 #include "host/core/buf.h"
 #include "host/core/status.h"
+#include "host/study/study_dir.h"
 
 enum { KAS_FROM_KERNELS = 1000, KAS_FROM_BYTES = 64 << 20 };
-#define KAS_STUDY_FROM "from.json"
 
 /* Collects the finished candidates of a study, or else the kernel files (*.json) of a folder, in the
  * order of their names; at most KAS_FROM_KERNELS. Those of a study come as parents are selected with
  * --objective frontier (kas_objective_select); candidates that the study does not tell apart from an
- * earlier one come last. KAS_BAD_INPUT when there is no kernel. Messages begin with the path. */
+ * earlier one come last. A file is such a text already, as a study keeps it. KAS_BAD_INPUT when there
+ * is no kernel. Messages begin with the path. */
 kas_status kas_from_collect(const char *path, kas_buf *out);
 
 /* Calls `take` for every kernel of such a text. */

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "host/core/json/fields.h"
+#include "host/net/net.h"
 #include "host/score/interval.h"
+#include "host/study/study_dir.h"
 #include "host/train/prune.h"
 
 const char *const kas_objective_names[] = {"accuracy", "latency", "frontier", NULL};
@@ -282,15 +284,26 @@ static void write_option(const kas_field *f, const void *options, const void *de
     kas_buf_free(&usual);
 }
 
+/* Appends an option whose file lies in the study; `more` stands behind its path. */
+static void write_kept(const char *option, const char *study, const char *file, const char *more,
+                       kas_buf *out)
+{
+    kas_buf path = {0};
+    kas_buf_printf(&path, "%s/%s%s", study, file, more);
+    kas_buf_printf(out, " \\\n    %s ", option);
+    kas_buf_shell_word(out, kas_buf_text(&path));
+    out->failed |= path.failed;
+    kas_buf_free(&path);
+}
+
 void kas_search_options_command(const kas_search_options *options, const char *dataset,
                                 const char *study, kas_buf *out)
 {
     kas_search_options given = *options, defaults = kas_search_options_default();
     int samples;
     const kas_field *sample = kas_sample_fields(&samples);
-    kas_buf init = {0};
     defaults.recipe = kas_recipe_default();
-    defaults.network = given.network; /* the name stands for it */
+    defaults.network = given.network;
     if (given.strategy != KAS_STRATEGY_RANDOM)
         defaults.rungs = kas_search_rungs(&given);
     defaults.ancestors = kas_search_ancestors(given.strategy);
@@ -302,13 +315,15 @@ void kas_search_options_command(const kas_search_options *options, const char *d
     kas_buf_shell_word(out, study);
     kas_buf_puts(out, " \\\n    --dataset ");
     kas_buf_shell_word(out, dataset);
-    if (given.init[0]) {
-        kas_buf_printf(&init, "%s/init.safetensors", study);
-        kas_buf_puts(out, " \\\n    --init ");
-        kas_buf_shell_word(out, kas_buf_text(&init));
+    if (*given.network) {
+        write_kept("--net", study, KAS_STUDY_NETWORK,
+                   given.network + kas_net_kept_file(given.network), out);
+        memcpy(given.net, defaults.net, sizeof given.net);
     }
+    if (given.init[0])
+        write_kept("--init", study, KAS_STUDY_INIT, "", out);
     if (given.from[0])
-        kas_buf_puts(out, " \\\n    --from=FOLDER");
+        write_kept("--from", study, KAS_STUDY_FROM, "", out);
     /* The default depends on what else is given. */
     kas_buf_printf(out, " \\\n    --objective=%s", kas_objective_names[given.objective]);
     if (given.known != (given.strategy != KAS_STRATEGY_RANDOM))
@@ -323,6 +338,7 @@ void kas_search_options_command(const kas_search_options *options, const char *d
     }
     given.init[0] = given.from[0] = given.machine[0] = given.ancestry[0] = given.scaling[0] = 0;
     given.known = defaults.known;
+    given.threads = defaults.threads; /* those of each worker, and the option is for all */
     given.objective = defaults.objective;
     given.halves = defaults.halves; /* no option */
     for (int i = 0; i < FIELDS; i++)
@@ -333,8 +349,6 @@ void kas_search_options_command(const kas_search_options *options, const char *d
     for (int i = 0; i < kas_recipe_field_count; i++)
         if (!kas_recipe_without_effect(&given.recipe, &kas_recipe_fields[i]))
             write_option(&kas_recipe_fields[i], &given.recipe, &defaults.recipe, out);
-    out->failed |= init.failed;
-    kas_buf_free(&init);
 }
 
 static kas_status check_keys(const cJSON *root, const char *where)

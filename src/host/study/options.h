@@ -142,9 +142,9 @@ double kas_search_latency(int objective);
 /* Appends the options as one line of canonical JSON. */
 void kas_search_options_write(const kas_search_options *options, kas_buf *out);
 /* Appends the command line of `kas-gpu search` that begins or continues such a study: the options
- * that differ from the defaults, each on a line of its own. The network of a file goes by the name
- * that the study gave it, and --init by the study's own copy; FOLDER stands for that of --from,
- * which the study does not keep. */
+ * that differ from the defaults, each on a line of its own. Of the network, if it is from a file, of
+ * --init and of --from it names the study's own copies. --threads is left out: the study has the
+ * number of each worker, and the option is shared by all. */
 void kas_search_options_command(const kas_search_options *options, const char *dataset,
                                 const char *study, kas_buf *out);
 /* Reads the options; `where` is for messages. Every field must be there, and no other may be. */

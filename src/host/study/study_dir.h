@@ -21,6 +21,8 @@
 
 enum { KAS_STUDY_PATH = 4096, KAS_ITEM_NAME = 64 };
 #define KAS_STUDY_INIT "init.safetensors"
+#define KAS_STUDY_FROM "from.json"
+#define KAS_STUDY_NETWORK "network.json"
 /* What a search without training leaves in a folder that is no study (cli/untrained). */
 #define KAS_STUDY_UNTRAINED "untrained.jsonl"
 

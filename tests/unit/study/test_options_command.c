@@ -130,4 +130,27 @@ TEST(latencies_of_objectives)
     }
 }
 
+/* What the study has of its own needs no file of before; and a number of threads for each worker is
+ * none for all of them. */
+TEST(copies_of_the_study)
+{
+    kas_search_options o = kas_search_options_default();
+    o.recipe = kas_recipe_default();
+    strcpy(o.net, "mine-3f9a20c1");
+    o.network = "{\"name\": \"mine\"}:width=8";
+    strcpy(o.from, "abc");
+    strcpy(o.init, "def");
+    o.threads = 3;
+    kas_buf text = {0};
+    kas_search_options_command(&o, "d.h5", "a b", &text);
+    static const char *const said[] = {"--net 'a b/network.json:width=8'",
+                                       "--init 'a b/init.safetensors'", "--from 'a b/from.json'"};
+    for (int i = 0; i < 3; i++)
+        if (!strstr(kas_buf_text(&text), said[i]))
+            fail_msg("no %s in %s", said[i], kas_buf_text(&text));
+    assert_null(strstr(kas_buf_text(&text), "mine-"));
+    assert_null(strstr(kas_buf_text(&text), "--threads"));
+    kas_buf_free(&text);
+}
+
 RUN_TESTS()

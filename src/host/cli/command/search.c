@@ -177,8 +177,11 @@ static const struct argp_option option_list[] = {
      "evolution: before anything is trained, evolve N kernels by how well they imitate, and begin "
      "with the best of these and of the known ones; 0 = none (default 1000)",
      4},
-    {"from", OPTION_FROM, "STUDY|FOLDER", 0,
-     "Begin with the finished kernels of a study, or the kernel files of a folder", 4},
+    {"from", OPTION_FROM, "STUDY|FOLDER|FILE", 0,
+     "Begin with the finished kernels of a study, the kernel files of a folder, or the file in "
+     "which "
+     "a study keeps such kernels (from.json)",
+     4},
     {"rungs", OPTION_RUNGS, "LIST", 0,
      "Epochs at which only the best third of a generation goes on, such as 1,3,10; auto: a 27th, "
      "a ninth and a third of the epochs (default of evolution and tree); none (default of random)",

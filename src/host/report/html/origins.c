@@ -99,6 +99,8 @@ static void put_worth(const kas_report_view *v, kas_buf *out)
     kas_buf_puts(out,
                  "<p class=\"note\">This command has the study’s options, and goes on with it; "
                  "with another --study it begins one that is equal");
+    kas_html_put(out, " if each worker has %d thread%s (--threads is shared by the workers)",
+                 v->options.threads, v->options.threads == 1 ? "" : "s");
     if (v->options.asynchronous)
         kas_buf_puts(out, ", but for which candidates go on from a rung");
     if (proposed)
