@@ -26,6 +26,21 @@ expect 2 '--init-partial needs --init' "${train[@]}" --init-partial
 expect 3 'fc.weight" has shape [10, 64]; expected [4, 64]; give weights of this network, or leave the tensor out with --init-partial' "${train[@]}" --init "$dir/ten" --dry-run
 expect 0 '"event":"plan"' "${train[@]}" --init "$dir/theirs" --kernel kernels/depthwise_separable.json --dry-run
 
+# Weights that have seen images which are held out: of all images, of another split, and of weights of one of these.
+seen='was trained on images that are held out here'
+unseen() { expect 0 "$@" && ! grep -F "$seen" "$dir/err" || fail "a warning of images that were not seen: $*"; }
+expect 0 '' "${train[@]}" --test --weights "$dir/all"
+expect 0 "$seen" "${train[@]}" --init "$dir/all" --weights "$dir/more"
+expect 0 "$seen" "${train[@]}" --init "$dir/more"
+expect 0 "$seen" "${train[@]}" --init "$dir/own" --seed 1
+expect 0 "$seen" "${train[@]}" --init "$dir/own" --validation 0.2 --dry-run
+expect 0 "$seen" "$kas" imitate "${common[@]}" --weights "$dir/all" --kernel kernels/group_conv.json --images 16
+expect 0 "$seen" "$kas" search "${common[@]}" --candidates 1 --ancestors 0 --study "$dir/none" --dry-run --init "$dir/all"
+expect 0 "$seen" "$kas" assemble kernels/group_conv.json "${common[@]}" --init "$dir/all" --loss fisher --latency 0.9 -o "$dir/none" --dry-run
+unseen '' "${train[@]}" --init "$dir/own"
+unseen '' "${train[@]}" --init "$dir/all" --test
+unseen '' "${train[@]}" --init "$dir/theirs" # which does not say
+
 # A study keeps its own copy, by content.
 search=("$kas" search --strategy random --objective accuracy "${common[@]}" --epochs 1 --candidates 1 --known yes --prune none --seed 2 --study "$dir/study")
 expect 3 '--init-partial' "${search[@]}" --init "$dir/ten"

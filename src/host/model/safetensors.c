@@ -251,6 +251,7 @@ static kas_status read_header(const char *path, kas_safetensors *out)
         KAS_TRY_GOTO(read_tensor(entry, path, data, data_size, &out->tensor[out->count]), out);
         out->count++;
     }
+    out->metadata = cJSON_DetachItemFromObjectCaseSensitive(json, "__metadata__");
     status = check_cover(path, out, data, data_size);
 out:
     cJSON_Delete(json);
@@ -271,8 +272,14 @@ kas_status kas_safetensors_read(const char *path, size_t limit, kas_safetensors 
 void kas_safetensors_free(kas_safetensors *file)
 {
     kas_buf_free(&file->file);
+    cJSON_Delete(file->metadata);
     free(file->tensor);
     *file = (kas_safetensors){0};
+}
+
+const char *kas_safetensors_metadata(const kas_safetensors *file, const char *key)
+{
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(file->metadata, key));
 }
 
 bool kas_safetensors_is_batch_count(const char *name)

@@ -55,7 +55,11 @@ typedef struct kas_safetensors {
     kas_buf file;
     int count;
     kas_named_tensor *tensor; /* in the order of the header; their data points into `file` */
+    struct cJSON *metadata;   /* NULL: the file has none */
 } kas_safetensors;
+
+/* Returns a text of the file's metadata; NULL when there is none of this name. */
+const char *kas_safetensors_metadata(const kas_safetensors *file, const char *key);
 
 /* Reads a file of at most `limit` bytes. Fails with KAS_BAD_INPUT and names the file and the
  * tensor. The caller frees *out with kas_safetensors_free. */

@@ -14,12 +14,15 @@
 #include "host/search/ancestors.h"
 #include "host/strategy/from.h"
 #include "host/study/study_store.h"
+#include "host/train/trained_on.h"
 
 kas_status kas_session_check_init(kas_session *s)
 {
     if (!s->init)
         return KAS_OK;
     KAS_TRY(kas_pretrained_check(s->init, s->problem.net, NULL, s->search.init_partial));
+    KAS_TRY(
+        kas_trained_on_check(s->init, s->problem.dataset, s->search.seed, s->search.validation));
     return kas_file_digest(s->init, KAS_WEIGHTS_LIMIT, s->search.init);
 }
 

@@ -10,6 +10,7 @@
 #include "host/train/digest.h"
 #include "host/train/ranks.h"
 #include "host/train/run.h"
+#include "host/train/trained_on.h"
 
 /* Parameters come first, because a loss that is not finite follows from them, or they from it. */
 const char *kas_run_not_finite(const kas_metrics *m)
@@ -386,10 +387,13 @@ static kas_status prepare(kas_run *r)
 static kas_status write_weights(const kas_run *r)
 {
     const kas_train_options *o = r->o;
-    const char *const metadata[] = {"format",  "pt",         "generator", "kas-gpu " KAS_VERSION,
-                                    "network", o->net->name, NULL};
+    char images[KAS_TRAINED_ON_SIZE];
+    const char *const metadata[] = {"format",  "pt",         "generator",    "kas-gpu " KAS_VERSION,
+                                    "network", o->net->name, KAS_TRAINED_ON, images,
+                                    NULL};
     if (!o->weights_out || kas_group_rank(o->group) != 0)
         return KAS_OK;
+    KAS_TRY(kas_trained_on(o, images));
     return kas_model_save(r->model, o->weights_out, metadata);
 }
 

@@ -19,6 +19,7 @@
 #include "host/strategy/from.h"
 #include "host/study/code_version.h"
 #include "host/study/study_store.h"
+#include "host/train/trained_on.h"
 
 const char *const kas_assemble_strategy_names[] = {"knapsack", "blockswap", "fbnet", NULL};
 const char *const kas_assemble_loss_names[] = {"imitation", "fisher", NULL};
@@ -408,8 +409,10 @@ static kas_status open_all(kas_assemble *a)
     KAS_TRY(kas_cli_training_open(a->dataset_path, false, &a->net, NULL, &a->data));
     KAS_TRY(take_kernels(a));
     KAS_TRY(kas_assemble_check_images(a));
-    if (a->init)
+    if (a->init) {
         KAS_TRY(kas_pretrained_check(a->init, a->data.net, NULL, false));
+        KAS_TRY(kas_trained_on_check(a->init, a->data.dataset, a->seed, a->validation));
+    }
     /* The threads are those of --device here, and say nothing of another machine. */
     KAS_TRY(a->machine_name ? kas_machine_find(a->machine_name, a->device_name, 0, &a->machine)
                             : kas_machine_here(a->device_name, a->common.threads, &a->machine));

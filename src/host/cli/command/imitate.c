@@ -13,6 +13,7 @@
 #include "host/core/file/files.h"
 #include "host/model/model.h"
 #include "host/train/imitate.h"
+#include "host/train/trained_on.h"
 
 enum { USUAL_IMAGES = 6400 }; /* 100 batches of 64 */
 
@@ -162,6 +163,7 @@ static kas_status run_with(imitate_cli *o, const kas_dataset *dataset, const kas
     kas_train_options *train = &options.train;
     uint32_t *index = NULL;
     kas_status status = KAS_OK;
+    KAS_TRY(kas_trained_on_check(o->weights, dataset, o->seed, o->validation));
     KAS_TRY(kas_dataset_split(dataset, o->seed, o->validation, &index, &train->train_count,
                               &train->validation_count));
     if (!o->images)

@@ -21,6 +21,7 @@
 #include "host/score/calibrate.h"
 #include "host/study/options.h"
 #include "host/train/train.h"
+#include "host/train/trained_on.h"
 #include "jit/tuned.h"
 
 typedef struct train_cli {
@@ -491,6 +492,8 @@ static kas_status run_with(train_cli *o, const kas_dataset *dataset, const kas_n
         options.validation_index = index + options.train_count;
     }
     kas_status status = KAS_OK;
+    if (o->init && !o->test && o->ranks.rank == 0)
+        KAS_TRY_GOTO(kas_trained_on_check(o->init, dataset, o->seed, o->validation), out);
     if (!o->dry_run)
         KAS_TRY_GOTO(kas_device_open(o->ranks.device, threads(o), &device), out);
     if (device && o->tuned) {

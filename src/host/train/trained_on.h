@@ -1,0 +1,22 @@
+/* Which images a file of weights was trained on.
+ *
+ * A network that begins with weights of another split has seen images that are held out now: its
+ * accuracy on them is that of images learnt by heart. The weights file therefore says, in its metadata,
+ * which images of which data set the network and the weights that it began with were trained on. */
+#ifndef KAS_TRAIN_TRAINED_ON_H
+#define KAS_TRAIN_TRAINED_ON_H
+
+#include "host/train/train.h"
+
+#define KAS_TRAINED_ON "trained_on" /* the key of the metadata */
+enum { KAS_TRAINED_ON_SIZE = 160 };
+
+/* Describes the images of a training. */
+kas_status kas_trained_on(const kas_train_options *options, char out[KAS_TRAINED_ON_SIZE]);
+
+/* Warns when the file's network has seen images of this data set that kas_dataset_split holds out with
+ * this seed and share. A file that says nothing gets no warning. */
+kas_status kas_trained_on_check(const char *path, const kas_dataset *dataset, uint64_t seed,
+                                double validation);
+
+#endif
