@@ -5,16 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/file/private.h"
+#include "cuda/plan_records.h"
 #include "host/core/log.h"
-#include "host/core/sha256.h"
 #include "host/device/dtype.h"
 #include "jit/compile/cache.h"
 
 enum {
-    /* Version of the rules by which we choose; part of every key. Raise it when what counts as a
-     * candidate or how candidates are compared changes, so that older records are not found. */
-    PLAN_RULES = 6,
     MAX_TIMED = 8, /* most candidates that are timed */
     SAMPLES = 5,   /* samples of a candidate, of which the median counts */
     /* launches of a sample, as one graph, so that the cost of launching is not measured */
@@ -46,141 +42,15 @@ typedef struct task {
     size_t bytes[OPERANDS];
 } task;
 
-/* ---- records --------------------------------------------------------------------------------- */
-
-typedef struct places {
-    bool timed;
-    char pinned[4096], cached[4096]; /* files; "" = not used */
-    char lock[4096];
-} places;
-
-static void key_of(const kas_cuda *cuda, const task *k, char key[65])
-{
-    kas_buf text = {0};
-    kas_buf_printf(&text, "plan %d.%d|%s|%s|driver %s|%s|%s", KAS_CACHE_FORMAT, PLAN_RULES,
-                   cuda->base.info.name, cuda->base.info.arch, cuda->driver->library.version,
-                   k->t->name, k->problem);
-    kas_sha256_hex(kas_buf_text(&text), text.size, key);
-    kas_buf_free(&text);
-}
-
-static kas_status find_mode(bool *timed)
-{
-    const char *mode = getenv("KAS_CUDA_PLANS");
-    *timed = !mode || !*mode || strcmp(mode, "timed") == 0;
-    if (!*timed && strcmp(mode, "heuristic") != 0)
-        return kas_fail(KAS_USAGE, "KAS_CUDA_PLANS=%s: expected \"timed\" or \"heuristic\"", mode);
-    return KAS_OK;
-}
-
-static kas_status find_places(const kas_cuda *cuda, const task *k, places *p)
-{
-    const char *pins = getenv("KAS_CUDA_PINS");
-    char key[65], cache[4096], folder[4096];
-    *p = (places){0};
-    KAS_TRY(find_mode(&p->timed));
-    key_of(cuda, k, key);
-    if (pins && *pins)
-        KAS_TRY(kas_cache_shared_path(pins, key, "plan", p->pinned));
-    if (!p->timed)
-        return KAS_OK;
-    KAS_TRY(kas_cache_dir(cache));
-    if (snprintf(folder, sizeof folder, "%s/plans", cache) >= (int)sizeof folder ||
-        snprintf(p->lock, sizeof p->lock, "%s/timing", folder) >= (int)sizeof p->lock)
-        return kas_fail(KAS_FAILURE, "%s: the cache folder's path is too long", cache);
-    return kas_cache_path(folder, key, "plan", p->cached);
-}
-
-static kas_status take_text(kas_cuda *cuda, const kas_tuned *t, const kas_buf *record)
-{
-    char line[1024];
-    snprintf(line, sizeof line, "%.*s", (int)strcspn(kas_buf_text(record), "\n"),
-             kas_buf_text(record));
-    return t->read(cuda, t->self, line);
-}
-
-/* A record that cannot be used is as good as none. */
-static kas_status take_record(kas_cuda *cuda, const kas_tuned *t, const char *path, kas_buf *record,
-                              bool *found)
-{
-    *found = false;
-    kas_buf_clear(record);
-    if (!path[0])
-        return KAS_OK;
-    KAS_TRY(kas_cache_read(path, record, found));
-    if (!*found)
-        return KAS_OK;
-    const kas_status status = take_text(cuda, t, record);
-    if (status != KAS_BAD_INPUT && !kas_cuda_is_refusal(cuda, status))
-        return status;
-    kas_warn("%s: this plan cannot be used: %s; another is chosen", path, kas_error());
-    *found = false;
-    return KAS_OK;
-}
-
-/* Pins the plan that `self` has taken, or takes the plan that another process has pinned since. A
- * pinned record that cannot be used is replaced. */
-static kas_status pin(kas_cuda *cuda, const kas_tuned *t, const places *p, const kas_buf *record)
-{
-    bool existed = false, found = false;
-    kas_buf other = {0};
-    KAS_TRY(kas_cache_write_new(p->pinned, record->data, record->size, &existed));
-    if (!existed)
-        return KAS_OK;
-    kas_status status = take_record(cuda, t, p->pinned, &other, &found);
-    kas_buf_free(&other);
-    if (status != KAS_OK || found)
-        return status;
-    KAS_TRY(kas_cache_write(p->pinned, record->data, record->size));
-    return take_text(cuda, t, record);
-}
-
-static kas_status find_record(kas_cuda *cuda, const kas_tuned *t, const places *p, bool *found)
-{
-    kas_buf record = {0};
-    kas_status status;
-    KAS_TRY_GOTO(take_record(cuda, t, p->pinned, &record, found), done);
-    if (*found)
-        goto done;
-    KAS_TRY_GOTO(take_record(cuda, t, p->cached, &record, found), done);
-    if (*found && p->pinned[0])
-        status = pin(cuda, t, p, &record);
-done:
-    kas_buf_free(&record);
-    return status;
-}
-
 /* The result of the choice. */
 typedef struct choice {
     int listed, timed, best; /* best: -1 = none was timed */
     double seconds;          /* of the best; 0 = not timed */
+    /* Why candidates were passed over: KAS_UNSUPPORTED where all were refused, and will be another time;
+     * KAS_NO_MEMORY or a failure where one of them was not. */
+    kas_status reason;
+    bool none; /* all candidates were refused */
 } choice;
-
-/* Writes the record. A failure to write to the cache costs only time; a study must have its
- * plans. One that should have been timed and could not be is not written: it would be the study's
- * for good. */
-static kas_status write_record(kas_cuda *cuda, const task *k, const places *p, const choice *c)
-{
-    kas_buf record = {0};
-    if (p->timed && c->listed > 1 && c->seconds <= 0) {
-        kas_warn("%s: candidates for %s could not be timed; candidate %d of %d is taken and not "
-                 "pinned: where another is taken later, results may differ in their last digits",
-                 k->t->name, k->problem, c->best + 1, c->listed);
-        return KAS_OK;
-    }
-    k->t->write(k->t->self, c->best, &record);
-    kas_buf_printf(&record, "\n%s: %s\n", k->t->name, k->problem);
-    if (c->seconds > 0)
-        kas_buf_printf(&record, "%.2f us, the best of %d candidates\n", c->seconds * 1e6, c->timed);
-    kas_status status = kas_buf_status(&record);
-    if (status == KAS_OK && c->seconds > 0 && p->cached[0] &&
-        kas_cache_write(p->cached, record.data, record.size) != KAS_OK)
-        kas_warn("the plan cannot be saved: %s", kas_error());
-    if (status == KAS_OK && p->pinned[0])
-        status = pin(cuda, k->t, p, &record);
-    kas_buf_free(&record);
-    return status;
-}
 
 /* ---- timing ---------------------------------------------------------------------------------- */
 
@@ -387,20 +257,23 @@ static kas_status time_candidate(kas_cuda *cuda, const task *k, stopwatch *s, in
 
 /* Returns whether the candidate is passed over: one bad engine does not cost the convolution, and
  * neither does one that wants too large a workspace. */
-static bool passes_over(const kas_cuda *cuda, int candidate, kas_status status)
+static bool passes_over(const kas_cuda *cuda, choice *c, int candidate, kas_status status)
 {
     if (status != KAS_NO_MEMORY && !kas_cuda_is_refusal(cuda, status))
         return false;
+    if (status != KAS_UNSUPPORTED && c->reason != KAS_NO_MEMORY)
+        c->reason = status;
     kas_debug("candidate %d is passed over: %s", candidate + 1, kas_error());
     return true;
 }
 
 static kas_status time_all(kas_cuda *cuda, const task *k, stopwatch *s, choice *c)
 {
+    c->reason = KAS_UNSUPPORTED;
     for (int i = 0; i < c->listed && c->timed < MAX_TIMED; i++) {
         double seconds = 0;
         const kas_status status = time_candidate(cuda, k, s, i, c->seconds, &seconds);
-        if (passes_over(cuda, i, status))
+        if (passes_over(cuda, c, i, status))
             continue;
         KAS_TRY(status);
         c->timed++;
@@ -409,6 +282,7 @@ static kas_status time_all(kas_cuda *cuda, const task *k, stopwatch *s, choice *
             c->seconds = seconds;
         }
     }
+    c->none = c->best < 0 && c->reason == KAS_UNSUPPORTED;
     return KAS_OK;
 }
 
@@ -441,14 +315,16 @@ static kas_status find_fastest(kas_cuda *cuda, const task *k, choice *c)
 
 static kas_status take_first(kas_cuda *cuda, const task *k, choice *c)
 {
-    bool no_memory = false;
-    for (int i = 0; i < c->listed; i++) {
-        const kas_status status = take_checked(cuda, k, i);
-        c->best = i;
-        if (!passes_over(cuda, i, status))
+    c->reason = KAS_UNSUPPORTED;
+    for (c->best = 0; c->best < c->listed; c->best++) {
+        const kas_status status = take_checked(cuda, k, c->best);
+        if (!passes_over(cuda, c, c->best, status))
             return status;
-        no_memory = no_memory || status == KAS_NO_MEMORY;
     }
+    c->none = c->reason == KAS_UNSUPPORTED;
+    if (c->none)
+        return KAS_OK;
+    const bool no_memory = c->reason == KAS_NO_MEMORY;
     return kas_fail(no_memory ? KAS_NO_MEMORY : KAS_UNSUPPORTED, "%s has no usable plan for %s%s",
                     k->t->name, k->problem,
                     no_memory ? ", some because there was no memory for their workspace" : "");
@@ -458,10 +334,12 @@ static kas_status take_first(kas_cuda *cuda, const task *k, choice *c)
  * what the device keeps. */
 static kas_status take_best(kas_cuda *cuda, const task *k, choice *c)
 {
+    if (c->none)
+        return KAS_OK;
     if (c->best < 0)
         return take_first(cuda, k, c);
     const kas_status status = k->t->take(cuda, k->t->self, c->best);
-    if (!passes_over(cuda, c->best, status))
+    if (!passes_over(cuda, c, c->best, status))
         return status;
     c->seconds = 0;
     return take_first(cuda, k, c);
@@ -475,38 +353,72 @@ static kas_status list(kas_cuda *cuda, const task *k, choice *c)
     return kas_fail_context(KAS_UNSUPPORTED, "no plans of %s for %s", k->t->name, k->problem);
 }
 
-static kas_status choose(kas_cuda *cuda, const task *k, const places *p)
+/* A choice that should have been timed and could not be is not written down: it would be the study's for
+ * good. */
+static kas_status write_down(kas_cuda *cuda, const task *k, const kas_plan_places *p,
+                             const choice *c, kas_plan_known *what)
+{
+    kas_buf remarks = {0};
+    *what = c->none ? KAS_PLAN_NONE : KAS_PLAN_KNOWN;
+    if (p->timed && c->listed > 1 && c->seconds <= 0 && !c->none) {
+        kas_warn("%s: candidates for %s could not be timed; candidate %d of %d is taken and not "
+                 "pinned: where another is taken later, results may differ in their last digits",
+                 k->t->name, k->problem, c->best + 1, c->listed);
+        return KAS_OK;
+    }
+    kas_buf_printf(&remarks, "%s: %s\n", k->t->name, k->problem);
+    if (c->seconds > 0)
+        kas_buf_printf(&remarks, "%.2f us, the best of %d candidates\n", c->seconds * 1e6,
+                       c->timed);
+    kas_status status = kas_buf_status(&remarks);
+    if (status == KAS_OK)
+        status = kas_plan_record_write(cuda, k->t, p, c->best, kas_buf_text(&remarks),
+                                       c->seconds > 0 || c->none, what);
+    kas_buf_free(&remarks);
+    return status;
+}
+
+static kas_status choose(kas_cuda *cuda, const task *k, const kas_plan_places *p,
+                         kas_plan_known *what)
 {
     choice c = {.best = -1};
     KAS_TRY(list(cuda, k, &c));
     if (p->timed && c.listed > 1)
         KAS_TRY(find_fastest(cuda, k, &c));
     KAS_TRY(take_best(cuda, k, &c));
-    kas_debug("%s, %s: candidate %d of %d, %d timed, %.1f us", k->t->name, k->problem, c.best + 1,
-              c.listed, c.timed, c.seconds * 1e6);
-    return write_record(cuda, k, p, &c);
+    kas_debug("%s, %s: candidate %d of %d, %d timed, %.1f us%s", k->t->name, k->problem, c.best + 1,
+              c.listed, c.timed, c.seconds * 1e6, c.none ? "; none can be used" : "");
+    return write_down(cuda, k, p, &c, what);
+}
+
+static kas_status answer(const task *k, kas_plan_known what)
+{
+    if (what == KAS_PLAN_KNOWN)
+        return KAS_OK;
+    return kas_fail(KAS_UNSUPPORTED, "%s has no usable plan for %s", k->t->name, k->problem);
 }
 
 static kas_status tune(kas_cuda *cuda, const task *k)
 {
-    places p;
-    bool found = false;
-    KAS_TRY(find_places(cuda, k, &p));
-    KAS_TRY(find_record(cuda, k->t, &p, &found));
-    if (found)
-        return KAS_OK;
+    kas_plan_places p;
+    kas_plan_known what;
+    KAS_TRY(kas_plan_places_find(cuda, k->t, k->problem, &p));
+    KAS_TRY(kas_plan_record_find(cuda, k->t, &p, &what));
+    if (what != KAS_PLAN_UNKNOWN)
+        return answer(k, what);
     /* Quiet is asked for before the lock is taken: an item that waits for the lock would
      * not become quiet. */
     if (p.timed && cuda->base.quiet)
         cuda->base.quiet(cuda->base.quiet_context);
     const char *lock_path = p.lock[0] ? p.lock : p.pinned;
     const int lock = lock_path[0] ? kas_cache_lock(lock_path, LOCK_SECONDS) : -1;
-    kas_status status = find_record(cuda, k->t, &p, &found); /* somebody may have chosen since */
-    if (status == KAS_OK && !found)
-        status = choose(cuda, k, &p);
+    kas_status status =
+        kas_plan_record_find(cuda, k->t, &p, &what); /* somebody may have chosen since */
+    if (status == KAS_OK && what == KAS_PLAN_UNKNOWN)
+        status = choose(cuda, k, &p, &what);
     if (lock >= 0)
         kas_cache_unlock(lock_path, lock);
-    return status;
+    return status == KAS_OK ? answer(k, what) : status;
 }
 
 /* ---- convolutions as problems ---------------------------------------------------------------- */

@@ -5,12 +5,11 @@
  *   1. $KAS_CUDA_PINS, a folder: the plans of a study, which all its workers and reruns must share;
  *   2. the cache: <cache dir>/plans, filled by timed choices on this machine;
  *   3. the library's ranking: its candidates are timed on scratch memory and the fastest taken.
- * What was chosen is written to both folders (to the first where it is set). A record is a file
- * named by the SHA-256 of everything on which the choice depends: GPU, driver, library and its
- * version, problem. Records are written and checked like images of the compile cache
- * (jit/compile/cache.h), so damage and races only cost another choice. A process that times holds a
- * lock, so that two do not disturb each other; the first process to pin a plan decides for all that
- * share the folder.
+ * What was chosen is written to both folders (to the first where it is set), and so is that nothing
+ * can be used. A record (plan_records.h) is a file named by the SHA-256 of everything on which the choice
+ * depends: GPU, driver, library and its version, problem. A process that times holds a lock, so that
+ * two do not disturb each other; the first process to pin a plan decides for all that share the
+ * folder.
  *
  * Before anything is timed the device asks for quiet (kas_device_set_quiet): other items of the
  * same worker would slow some candidates more than others.

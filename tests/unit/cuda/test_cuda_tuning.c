@@ -231,6 +231,25 @@ TEST_WITH(an_activation_must_keep_nan, make_folders, remove_folders)
     losing = "";
 }
 
+/* That no candidate can be used is found out once, by one run of each of the two, and written down. */
+TEST_WITH(that_there_is_no_plan_is_written_down, make_folders, remove_folders)
+{
+    static const kas_conv_epilogue relu = {true, KAS_ACTIVATION_RELU};
+    int all;
+    prepare(&conv3x3);
+    losing = "cudnn";
+    assert_int_equal(prepare_with(&conv3x3, &relu), 2);
+    assert_int_equal(records(cached_plans(), "none\n", &all), 1);
+    losing = "";
+    assert_int_equal(prepare_with(&conv3x3, &relu), 0);
+    setenv("KAS_CUDA_PINS", pins, 1); /* a study takes this from the cache too, and keeps it */
+    assert_int_equal(prepare_with(&conv3x3, &relu), 0);
+    assert_int_equal(records(pins, "none\n", &all), 1);
+    OK(kas_remove_tree(cache));
+    assert_int_equal(prepare_with(&conv3x3, &relu), 0);
+    expect_records(cached_plans(), "", 0);
+}
+
 TEST_WITH(nothing_is_timed_where_nobody_wants_it, make_folders, remove_folders)
 {
     setenv("KAS_CUDA_PLANS", "heuristic", 1);
