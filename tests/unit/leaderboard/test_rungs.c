@@ -46,9 +46,8 @@ static kas_search_options looking_for(int objective)
     return o;
 }
 
-static void the_best_of_a_generation(void **state)
+TEST(the_best_of_a_generation)
 {
-    (void)state;
     for (int objective = 0; objective < OBJECTIVES; objective++) {
         const kas_search_options o = looking_for(objective);
         kas_work list[ITEMS];
@@ -111,9 +110,8 @@ static int64_t promote(const kas_search_options *o)
     return index;
 }
 
-static void one_after_the_other(void **state)
+TEST_WITH(one_after_the_other, set_up, tear_down)
 {
-    (void)state;
     for (int objective = 0; objective < OBJECTIVES; objective++) {
         const kas_search_options o = looking_for(objective);
         char file[96];
@@ -126,11 +124,4 @@ static void one_after_the_other(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_best_of_a_generation),
-        cmocka_unit_test_setup_teardown(one_after_the_other, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -47,9 +47,8 @@ static void assert_spent(kas_store *store, const kas_study *study, const char *d
 }
 
 /* The imitation before an epoch, and the scores of candidates, are device time too. */
-static void device_time(void **state)
+TEST_WITH(device_time, make_folder, remove_folder)
 {
-    (void)state;
     char path[300];
     kas_store *store;
     bool created;
@@ -71,10 +70,4 @@ static void device_time(void **state)
     kas_store_close(store);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(device_time, make_folder, remove_folder),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()
