@@ -65,4 +65,31 @@ expect 0 "of the convolutions' variance, where 1.0% is allowed" "$kas" log "$dir
 [ -z "$(ls "$dir/f/checkpoints")" ] || fail "weights of imitation are left"
 expect 0 'best kernel' "${imitate[@]}" --most-missed 1000 --study "$dir/g"
 results "$dir/g" | diff "$dir/results" - || fail "a limit that all are within changes the results"
+
+# The first rung is an imitation: what goes on from it begins with random weights, and its epochs are those of this training only.
+first=("${search[@]}" --candidates 4 --generation 4 --rungs imitate,2)
+expect 0 'after imitation, 2 of the 4 candidates of generation 0 went on' "${first[@]}" --study "$dir/h"
+epochs() { "$kas" best "$1" --json | grep '"kind": "candidate"' | grep -o '"epochs": [0-9]*' | sort | tr -dc '0-9'; }
+[ "$(epochs "$dir/h")" = 0023 ] || fail "epochs of the candidates: $(epochs "$dir/h")"
+[ "$(missed "$dir/h" | grep -c '\.')" = 4 ] || fail "not all candidates imitated"
+best=$("$kas" best "$dir/h" --json | sed -n 's/.*"kind": "candidate", "index": \([0-9]*\),.*"rank": 1,.*/\1/p')
+[ "$(grep -c 'steps of imitation' "$dir/h/logs/000$best.log")" = 1 ] && [ "$(grep -c 'begins (process' "$dir/h/logs/000$best.log")" = 3 ] &&
+    [ "$(grep -c 'tensors of .* taken' "$dir/h/logs/000$best.log")" = 1 ] || fail "the best candidate's training did not begin at random"
+[ -z "$(ls "$dir/h/checkpoints")" ] || fail "files of imitation are left"
+expect 0 'rung 0:     imitation, reached by 4' "$kas" status "$dir/h"
+expect 0 '"rungs": [{"epochs": 0, "reached": 4' "$kas" status "$dir/h" --json
+"$kas" report "$dir/h" -o "$dir/h.html" >/dev/null && grep -q -- '--rungs=imitate,2' "$dir/h.html" || fail "the report's command"
+results "$dir/h" >"$dir/results"
+"${first[@]}" --workers 2 --study "$dir/i" >/dev/null 2>&1 &
+await "weights of imitation" [ -s "$dir/i/checkpoints/0000.ckpt.start" ]
+kill -9 $! && wait $! 2>/dev/null || true
+"$kas" resume "$dir/i" >/dev/null 2>&1 &
+await "a training after the imitation" [ -s "$dir/i/checkpoints/000$best.ckpt" -a ! -e "$dir/i/checkpoints/000$best.ckpt.start" ]
+kill -9 $! && wait $! 2>/dev/null || true
+expect 0 'best kernel' "$kas" resume "$dir/i" --workers 2
+results "$dir/i" | diff "$dir/results" - || fail "a kill or two workers changed the results of imitation"
+expect 0 'goes on after imitation: place 1 of 3' "${first[@]:0:${#first[@]}-4}" --rungs imitate --asynchronous --study "$dir/j"
+expect 2 'give one of the two' "${first[@]}" --imitate 1 --study "$dir/k"
+expect 2 'imitate may be the first' "${first[@]}" --rungs 1,imitate --study "$dir/k"
+expect 2 'expected integers in [1, 1e+06], found 0' "${first[@]}" --rungs 0,2 --study "$dir/k"
 echo "ok: warm start"

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "host/leaderboard/judge.h"
 #include "host/leaderboard/objective.h"
@@ -21,6 +22,25 @@ int kas_rungs_epochs(const kas_search_options *options, int rung)
 {
     return rung < kas_rungs_last(options) ? options->rungs.value[rung]
                                           : kas_search_recipe(options, true).epochs;
+}
+
+const char *kas_rungs_name(int epochs, char out[KAS_RUNG_NAME])
+{
+    if (epochs == KAS_RUNG_OF_IMITATION)
+        return strcpy(out, "imitation");
+    snprintf(out, KAS_RUNG_NAME, "epoch %d", epochs);
+    return out;
+}
+
+/* Writes behind what a rung comes: "epoch 3 of 30", "imitation". */
+enum { AFTER = KAS_RUNG_NAME + 16 };
+static const char *after(const kas_search_options *options, int rung, char out[AFTER])
+{
+    const int epochs = kas_rungs_epochs(options, rung);
+    kas_rungs_name(epochs, out);
+    if (epochs != KAS_RUNG_OF_IMITATION)
+        snprintf(out + strlen(out), 16, " of %d", kas_search_recipe(options, true).epochs);
+    return out;
 }
 
 /* ---- who goes on ----------------------------------------------------------------------------- */
@@ -92,9 +112,9 @@ kas_status kas_rungs_settle(const kas_search_options *options, const kas_work *w
         return status;
     }
     const int promoted = (n + KAS_RUNGS_ETA - 1) / KAS_RUNGS_ETA;
-    snprintf(reason, 128, "after epoch %d of %d, %d of the %d candidates of generation %d went on",
-             kas_rungs_epochs(options, rung), kas_search_recipe(options, true).epochs, promoted, n,
-             generation);
+    char where[AFTER];
+    snprintf(reason, 128, "after %s, %d of the %d candidates of generation %d went on",
+             after(options, rung, where), promoted, n, generation);
     for (int i = 0; i < n; i++) {
         list[i].promoted = i < promoted;
         list[i].reason = reason;
@@ -120,9 +140,11 @@ static kas_status accuracy_at(kas_store *store, const kas_work *w, int epochs, d
     *out = NAN;
     if (w->kind != KAS_WORK_CANDIDATE || w->epochs < epochs)
         return KAS_OK;
-    KAS_TRY(kas_store_epochs(store, w->id, &epoch, &count));
-    if (count >= epochs)
-        *out = epoch[epochs - 1].validation_accuracy;
+    const bool imitation = epochs == KAS_RUNG_OF_IMITATION;
+    const int at = imitation ? 1 : epochs;
+    KAS_TRY((imitation ? kas_store_imitation : kas_store_epochs)(store, w->id, &epoch, &count));
+    if (count >= at)
+        *out = epoch[at - 1].validation_accuracy;
     free(epoch);
     return KAS_OK;
 }
@@ -184,19 +206,19 @@ static kas_status find_promoted(kas_store *store, const kas_search_options *opti
                                 const kas_work *work, int items, int rung, bool coming,
                                 char reason[128], const kas_work **out)
 {
-    const int epochs = kas_rungs_epochs(options, rung);
+    char where[AFTER];
     field field;
     *out = NULL;
     if (count_at(work, items, rung) == 0)
         return KAS_OK;
-    const kas_status status = reach(store, options, work, items, epochs, &field);
+    const kas_status status =
+        reach(store, options, work, items, kas_rungs_epochs(options, rung), &field);
     const int best = (field.count + (coming ? 0 : KAS_RUNGS_ETA - 1)) / KAS_RUNGS_ETA;
     for (int i = 0; status == KAS_OK && i < best && !*out; i++)
         if (waits_at(field.work[i], rung)) {
             *out = field.work[i];
-            snprintf(reason, 128, "candidate %lld goes on after epoch %d of %d: place %d of %d",
-                     (long long)(*out)->index, epochs, kas_search_recipe(options, true).epochs,
-                     i + 1, field.count);
+            snprintf(reason, 128, "candidate %lld goes on after %s: place %d of %d",
+                     (long long)(*out)->index, after(options, rung, where), i + 1, field.count);
         }
     free(field.work);
     return status;
@@ -255,20 +277,38 @@ static double agree(const double *a, const double *b, int count)
     return count < 3 || in_a == 0 || in_b == 0 ? NAN : same / sqrt(in_a * in_b);
 }
 
-/* Adds one candidate to the reports; `accuracy` [rungs] gets those at the rungs if it was trained
- * to the end. */
-static bool add(const kas_search_options *options, const kas_epoch *epoch, int epochs,
-                kas_rung_report *out, double *accuracy)
+/* Adds what a candidate did for a rung: epochs `from` to `until` of those that it has. Returns its
+ * accuracy at the rung, NaN when it has not reached it. */
+static double add_epochs(const kas_epoch *epoch, int epochs, int from, int until,
+                         kas_rung_report *out)
 {
-    const int last = kas_rungs_last(options);
-    for (int r = 0, e = 0; r <= last; r++) {
+    for (int e = from; e < epochs && e < until; e++)
+        out->seconds += epoch[e].seconds;
+    out->reached += epochs >= until;
+    return epochs >= until ? epoch[until - 1].validation_accuracy : NAN;
+}
+
+/* Adds one candidate to the reports; `accuracy` [rungs] gets those at the rungs. */
+static kas_status add(kas_store *store, const kas_search_options *options, const kas_work *w,
+                      kas_rung_report *out, double *accuracy)
+{
+    kas_epoch *epoch = NULL, *imitation = NULL;
+    int epochs = 0, imitations = 0;
+    kas_status status = KAS_OK;
+    if (kas_search_rung_imitates(options, 0))
+        status = kas_store_imitation(store, w->id, &imitation, &imitations);
+    if (status == KAS_OK && w->epochs > 0)
+        status = kas_store_epochs(store, w->id, &epoch, &epochs);
+    for (int r = 0, from = 0; status == KAS_OK && r <= kas_rungs_last(options); r++) {
         const int until = kas_rungs_epochs(options, r);
-        out[r].reached += epochs >= until;
-        for (; e < epochs && e < until; e++)
-            out[r].seconds += epoch[e].seconds;
-        accuracy[r] = epochs >= until ? epoch[until - 1].validation_accuracy : NAN;
+        accuracy[r] = until == KAS_RUNG_OF_IMITATION
+                          ? add_epochs(imitation, imitations, 0, 1, &out[r])
+                          : add_epochs(epoch, epochs, from, until, &out[r]);
+        from = until;
     }
-    return isfinite(accuracy[last]);
+    free(imitation);
+    free(epoch);
+    return status;
 }
 
 kas_status kas_rungs_report(kas_store *store, const kas_search_options *options,
@@ -284,17 +324,12 @@ kas_status kas_rungs_report(kas_store *store, const kas_search_options *options,
     for (int r = 0; r <= last; r++)
         out[r] = (kas_rung_report){.epochs = kas_rungs_epochs(options, r)};
     for (int i = 0; i < items && status == KAS_OK; i++) {
-        kas_epoch *epoch = NULL;
-        int epochs = 0;
-        if (work[i].kind != KAS_WORK_CANDIDATE || work[i].epochs == 0)
+        if (work[i].kind != KAS_WORK_CANDIDATE || kas_work_discarded(work[i].state))
             continue;
-        status = kas_store_epochs(store, work[i].id, &epoch, &epochs);
-        if (status == KAS_OK && add(options, epoch, epochs, out, one)) {
-            for (int r = 0; r <= last; r++)
-                at[r * items + ended] = one[r];
-            ended++;
-        }
-        free(epoch);
+        status = add(store, options, &work[i], out, one);
+        for (int r = 0; status == KAS_OK && r <= last; r++)
+            at[r * items + ended] = one[r];
+        ended += status == KAS_OK && isfinite(one[last]);
     }
     for (int r = 0; r <= last; r++) {
         out[r].compared = ended;

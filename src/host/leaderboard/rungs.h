@@ -23,8 +23,11 @@ enum { KAS_RUNGS_ETA = 3 };
 
 /* Returns the number of the last rung, which is the end of the training: 0 without rungs. */
 int kas_rungs_last(const kas_search_options *options);
-/* Returns the epochs after which a candidate reaches a rung. */
+/* Returns the epochs after which a candidate reaches a rung; KAS_RUNG_OF_IMITATION: none. */
 int kas_rungs_epochs(const kas_search_options *options, int rung);
+/* Writes what a rung with so many epochs is called: "epoch 3", "imitation". Returns `out`. */
+enum { KAS_RUNG_NAME = 24 };
+const char *kas_rungs_name(int epochs, char out[KAS_RUNG_NAME]);
 
 /* Decides who goes on, when all candidates of a generation wait at a rung or have ended; *count is
  * 0 when nobody waits, or some are still under way. The generation must have all its candidates.
@@ -45,7 +48,8 @@ kas_status kas_rungs_promote(kas_store *store, const kas_search_options *options
 typedef struct kas_rung_report {
     int epochs;
     int reached;      /* candidates that were trained to this rung */
-    double seconds;   /* of training between the rung before and this one, all candidates */
+    double seconds;   /* of training between the rung before and this one, all candidates; of an
+                         imitation the epoch behind it */
     int compared;     /* candidates that were trained to the end */
     double agreement; /* Kendall's tau b between their accuracies at this rung and at the end; NaN
                          for fewer than 3 */

@@ -398,6 +398,10 @@ kas_status kas_store_mean_start(kas_store *store, double *seconds);
 
 /* Lists the epochs of an item, in order; the caller frees the list with free(). */
 kas_status kas_store_epochs(kas_store *store, int64_t id, kas_epoch **out, int *count);
+/* The same of the epoch behind the imitation at the first rung, which is recorded as number
+ * KAS_EPOCH_OF_IMITATION: none of the study's training, and so not among kas_work.epochs. */
+enum { KAS_EPOCH_OF_IMITATION = -1 };
+kas_status kas_store_imitation(kas_store *store, int64_t id, kas_epoch **out, int *count);
 
 /* ---- proposals of a program ------------------------------------------------------------------ */
 /* What a program answered for a generation (strategy/strategy.h). */

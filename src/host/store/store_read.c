@@ -1,4 +1,5 @@
 /* Reads rows of work items and epochs, and converts the names of kinds and states. */
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,16 +152,17 @@ kas_status kas_store_list(kas_store *store, kas_work **out, int *count)
     return status;
 }
 
-kas_status kas_store_epochs(kas_store *store, int64_t id, kas_epoch **out, int *count)
+static kas_status read_epochs(kas_store *store, int64_t id, int from, int to, kas_epoch **out,
+                              int *count)
 {
     *out = NULL;
     *count = 0;
     kas_sql_stmt *stmt;
-    KAS_TRY(
-        kas_sql_prepare(store, &stmt,
-                        "SELECT epoch, train_loss, train_accuracy, validation_loss,"
-                        " validation_accuracy, seconds FROM epoch WHERE work = ? ORDER BY epoch",
-                        "i", id));
+    KAS_TRY(kas_sql_prepare(store, &stmt,
+                            "SELECT epoch, train_loss, train_accuracy, validation_loss,"
+                            " validation_accuracy, seconds FROM epoch"
+                            " WHERE work = ? AND epoch BETWEEN ? AND ? ORDER BY epoch",
+                            "iii", id, (int64_t)from, (int64_t)to));
     kas_status status = KAS_OK;
     for (bool row = true; status == KAS_OK;) {
         status = kas_sql_step(stmt, &row);
@@ -184,6 +186,16 @@ kas_status kas_store_epochs(kas_store *store, int64_t id, kas_epoch **out, int *
         *count = 0;
     }
     return status;
+}
+
+kas_status kas_store_epochs(kas_store *store, int64_t id, kas_epoch **out, int *count)
+{
+    return read_epochs(store, id, 0, INT_MAX, out, count);
+}
+
+kas_status kas_store_imitation(kas_store *store, int64_t id, kas_epoch **out, int *count)
+{
+    return read_epochs(store, id, KAS_EPOCH_OF_IMITATION, KAS_EPOCH_OF_IMITATION, out, count);
 }
 
 kas_status kas_store_mean_start(kas_store *store, double *seconds)

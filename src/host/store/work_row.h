@@ -29,7 +29,8 @@ enum { KAS_WORK_ALL_COUNT = 41 };
     ", seed, generation, origin, parents, rung, predicted, gains, answers, correct"
 #define KAS_WORK_COLUMNS                                                                           \
     "id, kind, k, attempt, name, kernel, flops, params, conv_flops, conv_params, state,"           \
-    " reason, lease, deaths, (SELECT count(*) FROM epoch WHERE epoch.work = work.id), started,"    \
+    " reason, lease, deaths, (SELECT count(*) FROM epoch WHERE epoch.work = work.id"               \
+    " AND epoch.epoch >= 0), started,"                                                             \
     " ended, accuracy, latency, latency_iqr, step_seconds, compile_seconds, memory,"               \
     " output_std_min, output_std_max"
 

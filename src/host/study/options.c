@@ -54,7 +54,8 @@ static const kas_field fields[] = {
     {"ancestry", "--ancestors", TEXT(ancestry), .optional = true},
     {"known", "--known", KAS_FIELD_FLAG, AT(known), .optional = true},
     {"from", "--from", TEXT(from), .optional = true},
-    {"rungs", "--rungs", KAS_FIELD_LIST, AT(rungs), .low = 1, .high = 1e6, .optional = true},
+    {"rungs", "--rungs", KAS_FIELD_LIST, AT(rungs), .low = KAS_RUNG_OF_IMITATION, .high = 1e6,
+     .optional = true},
     {"theta", "--theta", NUMBER(theta), .high = 1, .optional = true, .absent = KAS_PRUNE_THETA},
     {"latency_on", "--latency-on", TEXT(latency_on), .optional = true},
     {"machine", "--latency-on", TEXT(machine), .optional = true},
@@ -105,9 +106,14 @@ kas_search_options kas_search_options_default(void)
                                 .ranks = 1};
 }
 
-bool kas_search_warm(const kas_search_options *options)
+bool kas_search_rung_imitates(const kas_search_options *options, int rung)
 {
-    return options->warm_start || options->imitate > 0;
+    return rung == 0 && options->rungs.count && options->rungs.value[0] == KAS_RUNG_OF_IMITATION;
+}
+
+bool kas_search_warm(const kas_search_options *options, int rung)
+{
+    return options->warm_start || options->imitate > 0 || kas_search_rung_imitates(options, rung);
 }
 
 kas_recipe kas_search_recipe(const kas_search_options *options, bool candidate)
@@ -138,10 +144,10 @@ static void choose(int *size, int chosen, int least)
 }
 
 /* With rungs a generation has nine candidates at least: a third of them goes on, and then a third of
- * these. */
+ * these. After an imitation all three of the best are worth a training. */
 static int least_generation(const kas_search_options *o)
 {
-    return o->rungs.count > 1 ? 9 : 2;
+    return o->rungs.count > 1 || kas_search_rung_imitates(o, 0) ? 9 : 2;
 }
 
 /* A population is at most a quarter of the candidates, so that three quarters are children. */
@@ -193,6 +199,10 @@ kas_status kas_search_generations(kas_search_options *o)
     const kas_int_list *rungs = &o->rungs;
     const int last = rungs->count ? rungs->value[rungs->count - 1] : 0;
     const int epochs = kas_search_recipe(o, true).epochs;
+    if (o->imitate && kas_search_rung_imitates(o, 0))
+        return kas_fail(KAS_USAGE,
+                        "--rungs imitate: with --imitate candidates imitate at every rung; "
+                        "give one of the two");
     if (last > epochs)
         return kas_fail(KAS_USAGE,
                         "--rungs: the last rung is after %d epochs, and a candidate is trained for "
@@ -330,6 +340,12 @@ void kas_search_options_command(const kas_search_options *options, const char *d
         kas_buf_printf(out, " \\\n    --known=%s", given.known ? "yes" : "no");
     if (given.rungs.count == 0 && defaults.rungs.count > 0) {
         kas_buf_puts(out, " \\\n    --rungs=none");
+        given.rungs = defaults.rungs;
+    }
+    if (kas_search_rung_imitates(&given, 0)) {
+        kas_buf_puts(out, " \\\n    --rungs=imitate");
+        for (int i = 1; i < given.rungs.count; i++)
+            kas_buf_printf(out, ",%d", given.rungs.value[i]);
         given.rungs = defaults.rungs;
     }
     if (!*given.legality && *defaults.legality) {

@@ -79,7 +79,7 @@ typedef struct kas_search_options {
     bool known;         /* the first candidates are the known kernels (kernels/) that fit */
     char from[65];      /* SHA-256 of STUDY/from.json: kernels that come after these; "" = none */
     kas_int_list rungs; /* epochs at which the best third of a generation goes on; empty = all go
-                           on */
+                           on; the first may be KAS_RUNG_OF_IMITATION */
     double theta;       /* of the curve rule (train/prune.h) */
     /* Prediction (search/forecast.h). */
     char latency_on[128]; /* machine on which `latency` is a limit; "" = the study's device */
@@ -112,8 +112,14 @@ typedef struct kas_search_options {
  * (device, threads). */
 kas_search_options kas_search_options_default(void);
 
-/* Returns whether candidates begin with weights of the trained baseline, and so wait for it. */
-bool kas_search_warm(const kas_search_options *options);
+/* The first rung may be an imitation: kernels imitate the trained baseline's convolutions, and the
+ * network is trained for one epoch. What goes on is trained from random weights, so at this rung it
+ * has no epochs of the study's training. */
+enum { KAS_RUNG_OF_IMITATION = 0 };
+bool kas_search_rung_imitates(const kas_search_options *options, int rung);
+
+/* Returns whether candidates begin with weights of the trained baseline at a rung. */
+bool kas_search_warm(const kas_search_options *options, int rung);
 
 /* Returns the recipe by which the search trains a candidate or anything else. With `imitate` that
  * of candidates has so many epochs, the warm-up is as much shorter, and a rate that falls in steps

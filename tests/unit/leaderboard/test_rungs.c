@@ -1,4 +1,4 @@
-/* Who goes on from a rung, by each objective, in generations and without them. */
+/* Who goes on from a rung, by each objective, in generations and without them; what a rung was worth. */
 #include "support/test.h"
 
 #include <stdio.h>
@@ -122,6 +122,40 @@ TEST_WITH(one_after_the_other, set_up, tear_down)
             assert_int_equal(promote(&o), best[objective][i]);
         kas_store_close(store);
     }
+}
+
+/* Three were trained to the end, in the reverse order; the fourth went no farther than its imitation. */
+TEST_WITH(the_worth_of_an_imitation, set_up, tear_down)
+{
+    kas_search_options o = looking_for(KAS_OBJECTIVE_FRONTIER);
+    char file[96];
+    kas_work *list;
+    int items;
+    o.recipe.epochs = 2;
+    o.rungs = (kas_int_list){1, {KAS_RUNG_OF_IMITATION}};
+    snprintf(file, sizeof file, "%s/worth.db", path);
+    OK(kas_store_open(file, KAS_STORE_CREATE, &store));
+    for (int k = 0; k < 4; k++) {
+        kas_work one = {.kind = KAS_WORK_CANDIDATE, .index = k, .kernel = "{}"};
+        bool done;
+        OK(kas_store_add(store, &one, &done));
+        OK(kas_store_claim(store, KAS_WORK_CANDIDATE, -1, "me", 1e6, &one, &done));
+        for (int e = KAS_EPOCH_OF_IMITATION; e < (k < 3 ? 2 : 0); e++) {
+            const kas_epoch epoch = {
+                .epoch = e, .validation_accuracy = e < 0 ? 0.1 * k : 0.9 - 0.1 * k, .seconds = 5};
+            OK(kas_store_record_epoch(store, one.id, one.lease, &epoch, &done));
+        }
+        kas_work_clear(&one);
+    }
+    kas_rung_report rung[2];
+    OK(kas_store_list(store, &list, &items));
+    assert_true(list[0].epochs == 2 && list[3].epochs == 0);
+    OK(kas_rungs_report(store, &o, list, items, rung));
+    assert_true(rung[0].epochs == 0 && rung[0].reached == 4 && rung[0].seconds == 20);
+    assert_true(rung[0].compared == 3 && rung[0].agreement == -1);
+    assert_true(rung[1].epochs == 2 && rung[1].reached == 3 && rung[1].seconds == 30);
+    kas_work_list_free(list, items);
+    kas_store_close(store);
 }
 
 RUN_TESTS()

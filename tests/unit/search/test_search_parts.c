@@ -415,7 +415,7 @@ TEST(the_recipe_of_candidates)
     o.recipe.steps = (kas_int_list){2, {10, 15}};
     assert_int_equal(kas_search_recipe(&o, true).epochs, 20);
     assert_int_equal(kas_search_recipe(&o, true).schedule, KAS_STEPS);
-    assert_false(kas_search_warm(&o));
+    assert_false(kas_search_warm(&o, 0));
     o.imitate = 4;
     const kas_recipe recipe = kas_search_recipe(&o, true);
     assert_int_equal(recipe.epochs, 4);
@@ -423,7 +423,7 @@ TEST(the_recipe_of_candidates)
     assert_int_equal(recipe.schedule, KAS_COSINE);
     OK(kas_recipe_check(&recipe));
     assert_int_equal(kas_search_recipe(&o, false).epochs, 20);
-    assert_true(kas_search_warm(&o));
+    assert_true(kas_search_warm(&o, 0));
 }
 
 TEST(rungs_of_options)

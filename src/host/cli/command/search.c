@@ -102,8 +102,8 @@ static const struct argp_option option_list[] = {
      "candidates are trained for N epochs in the search",
      2},
     {"most-missed", OPTION_MOST_MISSED, "X", 0,
-     "With --imitate: a candidate whose kernels then miss more than this share of the "
-     "convolutions' variance is not trained (default: all are)",
+     "With --imitate or --rungs imitate: a candidate whose kernels then miss more than this share "
+     "of the convolutions' variance is not trained (default: all are)",
      2},
     {"flops", OPTION_FLOPS, "R", 0,
      "Limit on the FLOPs of a kernel, relative to the convolutions that it replaces; 0 = no limit "
@@ -183,8 +183,10 @@ static const struct argp_option option_list[] = {
      "a study keeps such kernels (from.json)",
      4},
     {"rungs", OPTION_RUNGS, "LIST", 0,
-     "Epochs at which only the best third of a generation goes on, such as 1,3,10; auto: a 27th, "
-     "a ninth and a third of the epochs (default of evolution and tree); none (default of random)",
+     "Epochs at which only the best third of a generation goes on, such as 1,3,10; imitate,10: "
+     "first by an imitation of the trained baseline and an epoch, the best are then trained from "
+     "random weights; auto: a 27th, a ninth and a third of the epochs (default of evolution and "
+     "tree); none (default of random)",
      4},
     {"asynchronous", OPTION_ASYNCHRONOUS, 0, 0,
      "With --rungs and --strategy random: a candidate goes on as soon as it is among the best "
@@ -359,8 +361,9 @@ static error_t check(const search_command *c, struct argp_state *state)
         argp_error(state, "--sync-batch-norm needs --ranks");
     if (c->request.search.capture_exchange && c->request.search.ranks == 1)
         argp_error(state, "--capture-exchange needs --ranks");
-    if (c->request.search.most_missed > 0 && !c->request.search.imitate)
-        argp_error(state, "--most-missed needs --imitate");
+    if (c->request.search.most_missed > 0 && !c->request.search.imitate &&
+        !kas_search_rung_imitates(&c->request.search, 0))
+        argp_error(state, "--most-missed needs --imitate, or --rungs imitate");
     if (c->request.search.sample.space == KAS_SPACE_NAS_PTE &&
         c->request.search.strategy != KAS_STRATEGY_RANDOM)
         argp_error(state, "--strategy %s: only kernels of --space canvas are made step by step",
@@ -440,13 +443,20 @@ static const kas_cli_value values[] = {
 
 static void parse_rungs(search_command *c, struct argp_state *state, const char *arg)
 {
-    const kas_field field = {.option = "--rungs", .type = KAS_FIELD_LIST, .low = 1, .high = 1e6};
+    const size_t word = strlen("imitate");
+    const bool imitates = strncmp(arg, "imitate", word) == 0 && (!arg[word] || arg[word] == ',');
+    const kas_field field = {.option = "--rungs",
+                             .type = KAS_FIELD_LIST,
+                             .low = imitates ? KAS_RUNG_OF_IMITATION : 1,
+                             .high = 1e6};
+    char text[256];
+    snprintf(text, sizeof text, "%s%s", imitates ? "0" : "", imitates ? arg + word : arg);
     c->rungs_given = true;
     c->auto_rungs = strcmp(arg, "auto") == 0;
     if (c->auto_rungs || strcmp(arg, "none") == 0)
         c->request.search.rungs = (kas_int_list){0};
-    else if (kas_field_parse(&field, arg, &c->request.search.rungs) != KAS_OK)
-        argp_error(state, "%s; or auto, or none", kas_error());
+    else if (kas_field_parse(&field, text, &c->request.search.rungs) != KAS_OK)
+        argp_error(state, "%s; imitate may be the first; or auto, or none", kas_error());
 }
 
 static void parse_legality(search_command *c, struct argp_state *state, const char *arg)

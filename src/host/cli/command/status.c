@@ -84,10 +84,11 @@ static void put_rungs(const kas_rung_report *rung, int rungs, kas_buf *out)
 /* The last rung agrees with itself. */
 static void print_rungs(const kas_rung_report *rung, int rungs, kas_buf *out)
 {
-    char text[32];
+    char text[32], name[KAS_RUNG_NAME];
     for (int i = 0; i < rungs; i++) {
-        kas_buf_printf(out, "rung %d:     epoch %d, reached by %d, %s of training", i,
-                       rung[i].epochs, rung[i].reached, kas_human_duration(rung[i].seconds, text));
+        kas_buf_printf(out, "rung %d:     %s, reached by %d, %s of training", i,
+                       kas_rungs_name(rung[i].epochs, name), rung[i].reached,
+                       kas_human_duration(rung[i].seconds, text));
         if (i + 1 < rungs && isfinite(rung[i].agreement))
             kas_buf_printf(out, "; its ranks agree with the last rung's: Kendall's tau %.2f of %d",
                            rung[i].agreement, rung[i].compared);

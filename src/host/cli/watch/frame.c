@@ -102,20 +102,21 @@ static void put_head(const kas_study_view *v, const char *study, const tally *t,
 static void put_rungs(const kas_study_view *v, kas_buf *out)
 {
     const int last = kas_rungs_last(&v->options);
+    char name[KAS_RUNG_NAME];
     for (int r = 0; last && r <= last; r++) {
         int begun = 0, waiting = 0, ended = 0, passed = 0;
         for (int i = 0; i < v->count; i++) {
             const kas_work *w = &v->work[i];
             if (w->kind != KAS_WORK_CANDIDATE || w->rung < r || w->state == KAS_WORK_QUEUED ||
-                (!w->epochs && kas_work_ended(w->state)))
+                (!w->epochs && kas_work_ended(w->state) && w->state != KAS_WORK_NOT_PROMOTED))
                 continue;
             begun++;
             passed += w->rung > r || w->state == KAS_WORK_FINISHED;
             waiting += w->rung == r && w->state == KAS_WORK_WAITING;
             ended += w->rung == r && w->state == KAS_WORK_NOT_PROMOTED;
         }
-        kas_buf_printf(out, "%s epoch %d: %d begun, %d %s", r ? "           " : "rungs      ",
-                       kas_rungs_epochs(&v->options, r), begun, passed,
+        kas_buf_printf(out, "%s %s: %d begun, %d %s", r ? "           " : "rungs      ",
+                       kas_rungs_name(kas_rungs_epochs(&v->options, r), name), begun, passed,
                        r == last ? "finished" : "promoted");
         if (r < last)
             kas_buf_printf(out, ", %d waiting, %d not promoted", waiting, ended);

@@ -135,7 +135,8 @@ static void draw(const kas_report_view *v, const kas_report_curve *curve, int co
     kas_chart_open(&c, out, wide, &x, &y, wide ? ROOM : ROOM - 52,
                    "Accuracy on the validation split after each epoch");
     for (int i = 0; i < v->options.rungs.count; i++)
-        if (v->options.rungs.value[i] < b->epochs)
+        if (v->options.rungs.value[i] > KAS_RUNG_OF_IMITATION &&
+            v->options.rungs.value[i] < b->epochs)
             kas_buf_printf(out, "<path class=\"rung\" d=\"M%.1f %.1fV%.1f\"/>\n",
                            kas_chart_x(&c, v->options.rungs.value[i]), c.top, c.bottom);
     for (int i = 0; i < count; i++) {

@@ -8,8 +8,8 @@
 
 static void put_row(const kas_rung_report *r, bool last, kas_buf *out)
 {
-    char text[32];
-    kas_buf_printf(out, "<tr><th scope=\"row\">epoch %d</th>", r->epochs);
+    char text[32], name[KAS_RUNG_NAME];
+    kas_buf_printf(out, "<tr><th scope=\"row\">%s</th>", kas_rungs_name(r->epochs, name));
     kas_html_number(out, "%d", r->reached);
     kas_html_number(out, "%s", kas_human_duration(r->seconds, text));
     if (last || !isfinite(r->agreement))

@@ -60,7 +60,8 @@ static kas_status compile_stages(const workshop *w, const kas_replacement *repla
     for (int stage = 0; stage < KAS_STAGE_FINAL; stage++) { /* finalists are few */
         kas_compile_stats stats = {0};
         kas_programs programs;
-        if (stage == KAS_STAGE_IMITATION && !w->options.imitate)
+        if (stage == KAS_STAGE_IMITATION && !w->options.imitate &&
+            !kas_search_rung_imitates(&w->options, 0))
             continue;
         KAS_TRY(kas_stage_build(replacement, &w->options, (kas_stage)stage,
                                 kas_compiler_arch(w->compiler), NULL, &programs));

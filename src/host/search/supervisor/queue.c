@@ -408,7 +408,7 @@ static bool candidates_await(const kas_supervisor *s, const kas_work *baseline)
 {
     const kas_search_options *o = s->options->search;
     return baseline && ((o->latency > 0 && isnan(baseline->measured.latency)) ||
-                        (kas_search_warm(o) && s->options->role != KAS_TAKES_MEASURING &&
+                        (kas_search_warm(o, 0) && s->options->role != KAS_TAKES_MEASURING &&
                          baseline->state != KAS_WORK_FINISHED));
 }
 

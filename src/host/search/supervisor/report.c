@@ -55,7 +55,7 @@ static kas_status initial_weights(const kas_supervisor *s, const kas_work *work,
 {
     const kas_search_options *o = s->options->search;
     out[0] = 0;
-    if (kas_search_warm(o) && work->kind == KAS_WORK_CANDIDATE)
+    if (work->kind == KAS_WORK_CANDIDATE && kas_search_warm(o, work->rung))
         return kas_study_weights_path(s->options->study, &(kas_work){.kind = KAS_WORK_BASELINE},
                                       out);
     return o->init[0] ? kas_study_path(s->options->study, KAS_STUDY_INIT, out) : KAS_OK;
@@ -64,7 +64,7 @@ static kas_status initial_weights(const kas_supervisor *s, const kas_work *work,
 /* Returns whether the trained weights of an item are kept, at least until it has ended. */
 static bool keeps_weights(const kas_supervisor *s, const kas_work *work)
 {
-    return work->kind == KAS_WORK_BASELINE    ? kas_search_warm(s->options->search)
+    return work->kind == KAS_WORK_BASELINE    ? kas_search_warm(s->options->search, 0)
            : work->kind == KAS_WORK_CANDIDATE ? s->options->weights_limit > 0
                                               : true;
 }
@@ -310,13 +310,25 @@ static kas_status hear_measured(kas_supervisor *s, kas_worker *worker, kas_item 
     return answer(s, worker, item, kas_verdict_too_slow(s, &item->work));
 }
 
+/* Reads an epoch; its number is KAS_EPOCH_OF_IMITATION at the rung that is none of the training. */
+static kas_status epoch_of(const kas_supervisor *s, const kas_item *item, const cJSON *message,
+                           kas_epoch *out)
+{
+    *out = kas_epoch_from(message);
+    if (out->epoch < 0)
+        return kas_fail(KAS_BAD_INPUT, "epoch: number missing");
+    if (item->work.kind == KAS_WORK_CANDIDATE &&
+        kas_search_rung_imitates(s->options->search, item->work.rung))
+        out->epoch = KAS_EPOCH_OF_IMITATION;
+    return KAS_OK;
+}
+
 static kas_status hear_epoch(kas_supervisor *s, kas_worker *worker, kas_item *item,
                              const cJSON *message)
 {
-    kas_epoch epoch = kas_epoch_from(message);
+    kas_epoch epoch;
     bool held, prune;
-    if (epoch.epoch < 0)
-        return kas_fail(KAS_BAD_INPUT, "epoch: number missing");
+    KAS_TRY(epoch_of(s, item, message, &epoch));
     kas_deadline_hear(s, item);
     KAS_TRY(kas_store_record_epoch(s->store, item->work.id, item->work.lease, &epoch, &held));
     if (!held) {
@@ -351,10 +363,9 @@ static kas_status hear_curve(kas_supervisor *s, const kas_item *item, const cJSO
     bool held = true;
     cJSON_ArrayForEach(one, cJSON_GetObjectItemCaseSensitive(message, "epochs"))
     {
-        kas_epoch epoch = kas_epoch_from(one);
-        if (epoch.epoch >= 0)
-            KAS_TRY(
-                kas_store_record_epoch(s->store, item->work.id, item->work.lease, &epoch, &held));
+        kas_epoch epoch;
+        KAS_TRY(epoch_of(s, item, one, &epoch));
+        KAS_TRY(kas_store_record_epoch(s->store, item->work.id, item->work.lease, &epoch, &held));
     }
     return KAS_OK;
 }

@@ -387,7 +387,7 @@ static kas_status lacks_weights(const kas_supervisor *s, const kas_work *work, b
 {
     char path[KAS_STUDY_PATH];
     const bool final = work->kind >= KAS_WORK_FINAL && s->options->retrain;
-    const bool start = work->kind == KAS_WORK_BASELINE && kas_search_warm(s->options->search);
+    const bool start = work->kind == KAS_WORK_BASELINE && kas_search_warm(s->options->search, 0);
     *lacks = false;
     if (work->state != KAS_WORK_FINISHED || !(final || (start && !kas_queue_complete(s))))
         return KAS_OK;

@@ -110,7 +110,8 @@ kas_status kas_verdict_prune(kas_supervisor *s, const kas_work *work, const kas_
                              bool *prune)
 {
     *prune = false;
-    if (work->kind != KAS_WORK_CANDIDATE || strcmp(s->options->search->prune, "none") == 0)
+    if (work->kind != KAS_WORK_CANDIDATE || strcmp(s->options->search->prune, "none") == 0 ||
+        epoch->epoch == KAS_EPOCH_OF_IMITATION) /* no part of a curve */
         return KAS_OK;
     KAS_TRY(kas_supervisor_refresh(s)); /* other supervisors have ended candidates too */
     KAS_TRY(update_curves(s));

@@ -9,6 +9,13 @@
 #include "host/train/digest.h"
 #include "host/train/imitate.h"
 
+/* Returns whether the item is at the rung that is an imitation, of which no training follows. */
+static bool only_imitates(const kas_evaluation *r)
+{
+    return r->task->kind == KAS_WORK_CANDIDATE &&
+           kas_search_rung_imitates(&r->mine->shared->options, r->task->rung);
+}
+
 static kas_verdict on_progress(void *context, uint64_t step, uint64_t steps, double loss)
 {
     const kas_evaluation *r = context;
@@ -31,7 +38,7 @@ static void set_state(kas_evaluation *r, const kas_train_result *result, int epo
 {
     switch (result->state) {
     case KAS_TRAINED:
-        r->out->state = KAS_WORK_FINISHED;
+        r->out->state = only_imitates(r) ? KAS_WORK_WAITING : KAS_WORK_FINISHED;
         break;
     case KAS_PRUNED:
         if (r->unjudged) {
@@ -112,15 +119,23 @@ static void on_exchange(void *context, const char *exchange)
         kas_slot_exchange(r->slot, exchange);
 }
 
+/* The epoch behind the imitation is that of --imitate 1. */
+static kas_recipe recipe_of(const kas_evaluation *r)
+{
+    kas_search_options options = r->mine->shared->options;
+    if (only_imitates(r))
+        options.imitate = 1;
+    return kas_search_recipe(&options, r->task->kind == KAS_WORK_CANDIDATE);
+}
+
 static kas_train_options training(kas_evaluation *r)
 {
     const kas_evaluation_shared *b = r->mine->shared;
-    const bool final = kas_work_is_final(r->task->kind),
-               candidate = r->task->kind == KAS_WORK_CANDIDATE;
+    const bool final = kas_work_is_final(r->task->kind);
     return (kas_train_options){.net = b->problem.net,
                                .dataset = b->problem.dataset,
                                .programs = &r->programs,
-                               .recipe = kas_search_recipe(&b->options, candidate),
+                               .recipe = recipe_of(r),
                                .seed = b->options.seed + (uint64_t)r->task->seed,
                                .train_index = final ? NULL : b->index,
                                .train_count =
@@ -136,7 +151,7 @@ static kas_train_options training(kas_evaluation *r)
                                .on_exchange = on_exchange,
                                .context = r,
                                .checkpoint = r->task->checkpoint,
-                               .weights_out = r->task->weights,
+                               .weights_out = only_imitates(r) ? NULL : r->task->weights,
                                .weights_in = *r->start ? r->start : r->task->init,
                                .init_partial = b->options.init_partial,
                                .ranks = r->task->ranks,
@@ -227,7 +242,8 @@ static kas_status imitate(kas_evaluation *r, bool *go_on)
 {
     const kas_task *task = r->task;
     *go_on = true;
-    if (!r->mine->shared->options.imitate || task->kind != KAS_WORK_CANDIDATE)
+    const bool always = r->mine->shared->options.imitate && task->kind == KAS_WORK_CANDIDATE;
+    if (!always && !only_imitates(r))
         return KAS_OK;
     kas_study_start_path(task->checkpoint, r->start);
     if (kas_file_exists(r->start))
@@ -286,6 +302,10 @@ kas_status kas_evaluation_train(kas_evaluation *r)
     r->out->epoch = result.epoch; /* ours now */
     r->out->epochs = result.epochs;
     r->out->correct = result.correct;
+    if (r->out->state == KAS_WORK_WAITING && only_imitates(r)) { /* nothing goes on from these */
+        unlink(options.checkpoint);
+        unlink(r->start);
+    }
     result.epoch = NULL;
     result.correct = NULL;
     kas_train_result_free(&result);
