@@ -130,17 +130,11 @@ kas_paired kas_objective_lost(const kas_work *work, const kas_work *baseline, in
     return kas_correct_compare(baseline ? baseline->correct : NULL, work->correct, part);
 }
 
-static double loss_of(const kas_work *work, const kas_work *baseline, int part)
-{
-    const kas_paired pair = kas_objective_lost(work, baseline, part);
-    return 100 * (pair.lost + pair.error);
-}
-
 kas_point kas_objective_point(const kas_work *work, const kas_work *baseline, double cost)
 {
     return (kas_point){.accuracy = work->measured.accuracy,
                        .cost = cost,
-                       .loss = loss_of(work, baseline, KAS_SELECTING),
+                       .loss = kas_loss_of(work, baseline, KAS_SELECTING),
                        .number = work->index};
 }
 
@@ -157,6 +151,7 @@ typedef struct contest {
     const kas_search_options *options;
     const kas_work *work, *baseline;
     int count;
+    kas_losses *losses; /* NULL: nothing is kept */
     figures
         *known; /* [count] of those that take part; NULL: without memory they are found each time */
     kas_ending confirmed; /* its finalists: the fastest whose loss both halves allow */
@@ -204,12 +199,14 @@ double kas_objective_ratio(const kas_search_options *options, const kas_work *wo
 static figures find_figures(const contest *c, const kas_work *w)
 {
     return (figures){.ratio = kas_objective_ratio(c->options, c->work, c->count, w),
-                     .loss = loss_of(w, c->baseline, KAS_SELECTING)};
+                     .loss = kas_losses_find(c->losses, w, c->baseline)};
 }
 
-/* They take a look at every image, and are asked for again and again. */
+/* They are asked for again and again. */
 static void find_all_figures(contest *c)
 {
+    if (c->losses)
+        kas_losses_against(c->losses, c->baseline);
     c->known = calloc((size_t)c->count + 1, sizeof *c->known);
     for (int i = 0; i < c->count && c->known; i++)
         if (takes_part(&c->work[i]))
@@ -319,7 +316,8 @@ static void confirm(contest *c)
     for (const kas_work *w; asked.finalists < most && asked.finalists < KAS_FINALISTS_MOST &&
                             (w = pick(c, &asked, latency_selected));) {
         asked.finalist[asked.finalists++] = w;
-        if (!c->options->halves || loss_of(w, c->baseline, KAS_CONFIRMING) < c->options->max_loss)
+        if (!c->options->halves ||
+            kas_loss_of(w, c->baseline, KAS_CONFIRMING) < c->options->max_loss)
             c->confirmed.finalist[c->confirmed.finalists++] = w;
     }
 }
@@ -353,13 +351,15 @@ static double confirmed_accuracy(const contest *c, const kas_work *w)
                               : w->measured.accuracy;
 }
 
-kas_ending kas_ending_of(const kas_search_options *options, const kas_work *work, int count)
+static kas_ending ending_of(const kas_search_options *options, const kas_work *work, int count,
+                            kas_losses *losses)
 {
     const kas_work *baseline = kas_work_find(work, count, KAS_WORK_BASELINE);
     contest c = {.options = options,
                  .work = work,
                  .baseline = baseline && baseline->state == KAS_WORK_FINISHED ? baseline : NULL,
-                 .count = count};
+                 .count = count,
+                 .losses = losses};
     kas_ending end = {.finalists = 0};
     find_all_figures(&c);
     confirm(&c);
@@ -376,11 +376,22 @@ kas_ending kas_ending_of(const kas_search_options *options, const kas_work *work
     return end;
 }
 
+kas_ending kas_ending_of(const kas_search_options *options, const kas_work *work, int count)
+{
+    return ending_of(options, work, count, NULL);
+}
+
+const kas_work *kas_objective_leader_kept(const kas_search_options *options, const kas_work *work,
+                                          int count, kas_losses *losses)
+{
+    const kas_ending end = ending_of(options, work, count, losses);
+    return end.answer ? end.answer : end.nearest;
+}
+
 const kas_work *kas_objective_leader(const kas_search_options *options, const kas_work *work,
                                      int count)
 {
-    const kas_ending end = kas_ending_of(options, work, count);
-    return end.answer ? end.answer : end.nearest;
+    return kas_objective_leader_kept(options, work, count, NULL);
 }
 
 bool kas_ending_without_answer(const kas_search_options *options, double busy_seconds,

@@ -4,6 +4,7 @@
 #ifndef KAS_LEADERBOARD_OBJECTIVE_H
 #define KAS_LEADERBOARD_OBJECTIVE_H
 
+#include "host/leaderboard/losses.h"
 #include "host/leaderboard/pareto.h"
 #include "host/score/correct.h"
 #include "host/store/store.h"
@@ -113,6 +114,11 @@ int kas_objective_compare(const kas_work *a, const kas_work *b);
 /* Returns the candidate that leads at present: the answer, or else the nearest; NULL: none. */
 const kas_work *kas_objective_leader(const kas_search_options *options, const kas_work *work,
                                      int count);
+
+/* The same for a caller that asks after every change: `losses` are kept between the calls. Work
+ * items must have their ids, as those of a store do. */
+const kas_work *kas_objective_leader_kept(const kas_search_options *options, const kas_work *work,
+                                          int count, kas_losses *losses);
 
 /* Returns the points that a candidate or final training loses on a part of its images
  * (score/correct.h), with the standard error; NaN: unknown. */

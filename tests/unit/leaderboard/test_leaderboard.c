@@ -130,4 +130,28 @@ TEST(known_however_it_came)
     kas_buf_free(&text);
 }
 
+/* Who leads is asked after every change: of a finished candidate the images are read once, unless the
+ * unmodified network has others. */
+TEST(losses_are_kept)
+{
+    kas_work work[] = {finished_work(0, 0.5, 2, 9), finished_work(0, 0.5, 1, 9),
+                       finished_work(1, 0.45, 0.5, 9)};
+    kas_search_options o = kas_search_options_default();
+    kas_losses losses = {0};
+    work[0].kind = KAS_WORK_BASELINE;
+    o.halves = false;
+    o.max_loss = 1;
+    for (int i = 0; i < 3; i++)
+        work[i].id = 1000 * i;
+    work[0].correct = work[1].correct = "20:ffc00";
+    work[2].correct = "20:ff800";
+    assert_int_equal(kas_objective_leader_kept(&o, work, 3, &losses)->index, 0);
+    work[2].correct = "20:ffc00"; /* now it loses nothing either, and is faster */
+    assert_int_equal(kas_objective_leader_kept(&o, work, 3, &losses)->index, 0);
+    assert_int_equal(kas_objective_leader(&o, work, 3)->index, 1);
+    work[0].correct = "20:ff000";
+    assert_int_equal(kas_objective_leader_kept(&o, work, 3, &losses)->index, 1);
+    kas_losses_free(&losses);
+}
+
 RUN_TESTS()

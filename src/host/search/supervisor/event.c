@@ -5,8 +5,8 @@
 #include "host/leaderboard/objective.h"
 #include "host/search/supervisor/supervisor_state.h"
 
-/* Counts the items and finds the candidate that leads, when the list has changed: that takes a look at
- * every image of every candidate, and there are two ticks a second. */
+/* Counts the items and finds the candidate that leads, when the list has changed: there are two ticks a
+ * second. */
 static void count_items(kas_supervisor *s)
 {
     kas_tally *t = &s->tally;
@@ -23,9 +23,16 @@ static void count_items(kas_supervisor *s)
         t->finished += w->state == KAS_WORK_FINISHED;
         t->running += w->state == KAS_WORK_RUNNING;
     }
-    const kas_work *best = kas_objective_leader(s->options->search, s->list, s->count);
+    const kas_work *best =
+        kas_objective_leader_kept(s->options->search, s->list, s->count, &s->losses);
     if (best)
         t->best = (int)(best - s->list);
+}
+
+const kas_work *kas_supervisor_leader(kas_supervisor *s)
+{
+    count_items(s);
+    return s->tally.of.connection && s->tally.best >= 0 ? &s->list[s->tally.best] : NULL;
 }
 
 /* Estimates the time left from the mean time of ended items and the number of workers. With rungs
@@ -56,7 +63,7 @@ void kas_supervisor_emit(kas_supervisor *s, kas_event_kind kind, const kas_work 
 {
     if (!s->options->on_event)
         return;
-    count_items(s);
+    const kas_work *best = kas_supervisor_leader(s);
     const kas_tally *t = &s->tally;
     kas_event event = {.kind = kind,
                        .work = work,
@@ -65,7 +72,7 @@ void kas_supervisor_emit(kas_supervisor *s, kas_event_kind kind, const kas_work 
                        .ended = t->ended,
                        .finished = t->finished,
                        .running = t->running,
-                       .best = t->of.connection && t->best >= 0 ? &s->list[t->best] : NULL,
+                       .best = best,
                        .baseline = kas_work_find(s->list, s->count, KAS_WORK_BASELINE),
                        .finals = t->finals,
                        .phase = "",

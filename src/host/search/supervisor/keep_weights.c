@@ -71,7 +71,7 @@ static void drop(weights_file *file, int count, uint64_t limit)
             unlink(file[i].path);
 }
 
-kas_status kas_supervisor_keep_weights(const kas_supervisor *s)
+kas_status kas_supervisor_keep_weights(kas_supervisor *s)
 {
     char folder[KAS_STUDY_PATH];
     weights_file *file = NULL;
@@ -80,7 +80,7 @@ kas_status kas_supervisor_keep_weights(const kas_supervisor *s)
     DIR *dir = status == KAS_OK ? opendir(folder) : NULL;
     if (!dir)
         return status; /* no weights were kept yet */
-    const kas_work *leader = kas_objective_leader(s->options->search, s->list, s->count);
+    const kas_work *leader = kas_supervisor_leader(s);
     for (struct dirent *e; status == KAS_OK && (e = readdir(dir));)
         status = collect(s, e->d_name, leader, &file, &count);
     closedir(dir);

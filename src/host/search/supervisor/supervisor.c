@@ -539,6 +539,7 @@ kas_status kas_supervise(kas_store *store, const kas_supervisor_options *asked)
     status = ending(&s);
 out:
     kas_verdict_end(&s);
+    kas_losses_free(&s.losses);
     kas_work_list_free(s.list, s.count);
     for (int i = 0; i < s.foreseen.count; i++)
         kas_work_clear(&s.foreseen.work[i]);

@@ -18,6 +18,7 @@
 
 #include "host/core/clock.h"
 #include "host/leaderboard/judge.h"
+#include "host/leaderboard/losses.h"
 #include "host/search/supervisor/ahead.h"
 #include "host/search/supervisor/supervisor.h"
 #include "host/search/worker/channel.h"
@@ -119,6 +120,7 @@ typedef struct kas_supervisor {
     int count;
     kas_store_mark mark;
     kas_tally tally;
+    kas_losses losses;
     kas_curve *curve; /* [curves] of finished candidates, as kas_verdict_prune looked last */
     int curves;
     int64_t wanted; /* candidates that reach training, 0 = until the time limit; and the
@@ -143,6 +145,8 @@ typedef struct kas_supervisor {
 } kas_supervisor;
 
 kas_status kas_supervisor_refresh(kas_supervisor *s);
+/* Returns the candidate that leads, as of the last refresh; NULL: none. */
+const kas_work *kas_supervisor_leader(kas_supervisor *s);
 /* Sets `leads`, and tells the user when that changes. */
 kas_status kas_supervisor_lead(kas_supervisor *s);
 double kas_supervisor_lease(const kas_supervisor *s);
@@ -196,7 +200,7 @@ kas_status kas_supervisor_watch_proposer(kas_supervisor *s);
 
 /* Deletes the weights of ended candidates that are not on the frontier and, when those on the
  * frontier exceed the limit, some of these too (keep_weights.c). */
-kas_status kas_supervisor_keep_weights(const kas_supervisor *s);
+kas_status kas_supervisor_keep_weights(kas_supervisor *s);
 
 /* ---- verdict.c ------------------------------------------------------------------------------- */
 /* Reads the measurements of an item from a worker's message. The machine may have been busier than
