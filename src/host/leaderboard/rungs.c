@@ -132,35 +132,25 @@ typedef struct field {
     int count;
 } field;
 
-/* Finds a candidate's accuracy at a rung; NaN: it has not reached it. */
-static kas_status accuracy_at(kas_store *store, const kas_work *w, int epochs, double *out)
+static int by_id(const void *a, const void *b)
 {
-    kas_epoch *epoch = NULL;
-    int count = 0;
-    *out = NAN;
-    if (w->kind != KAS_WORK_CANDIDATE || w->epochs < epochs)
-        return KAS_OK;
-    const bool imitation = epochs == KAS_RUNG_OF_IMITATION;
-    const int at = imitation ? 1 : epochs;
-    KAS_TRY((imitation ? kas_store_imitation : kas_store_epochs)(store, w->id, &epoch, &count));
-    if (count >= at)
-        *out = epoch[at - 1].validation_accuracy;
-    free(epoch);
-    return KAS_OK;
+    const int64_t x = ((const kas_reached *)a)->id, y = ((const kas_reached *)b)->id;
+    return (x > y) - (x < y);
 }
 
-static kas_status rank_at(kas_store *store, const kas_search_options *options, const kas_work *work,
-                          int items, int epochs, kas_point *point, int *order,
+static kas_status rank_at(const kas_reached *list, int count, const kas_search_options *options,
+                          const kas_work *work, int items, kas_point *point, int *order,
                           const kas_work **found, field *out)
 {
     int n = 0;
     for (int i = 0; i < items; i++) {
-        double accuracy;
-        KAS_TRY(accuracy_at(store, &work[i], epochs, &accuracy));
-        if (!isfinite(accuracy))
+        const kas_reached key = {.id = work[i].id},
+                          *at =
+                              count ? bsearch(&key, list, (size_t)count, sizeof key, by_id) : NULL;
+        if (!at || !isfinite(at->accuracy))
             continue;
         point[n] = kas_objective_point(&work[i], NULL, kas_judge_cost(&work[i]));
-        point[n].accuracy = accuracy;
+        point[n].accuracy = at->accuracy;
         found[n++] = &work[i];
     }
     KAS_TRY(kas_objective_select(options, point, n, order));
@@ -178,10 +168,15 @@ static kas_status reach(kas_store *store, const kas_search_options *options, con
     int *order = calloc((size_t)items + 1, sizeof *order);
     const kas_work **found = calloc((size_t)items + 1, sizeof *found);
     *out = (field){.work = calloc((size_t)items + 1, sizeof *out->work)};
-    const kas_status status =
-        point && order && found && out->work
-            ? rank_at(store, options, work, items, epochs, point, order, found, out)
-            : kas_fail(KAS_NO_MEMORY, "a rung: out of memory");
+    kas_reached *list = NULL;
+    int count = 0;
+    const int epoch = epochs == KAS_RUNG_OF_IMITATION ? KAS_EPOCH_OF_IMITATION : epochs - 1;
+    kas_status status = point && order && found && out->work
+                            ? kas_store_reached(store, epoch, &list, &count)
+                            : kas_fail(KAS_NO_MEMORY, "a rung: out of memory");
+    if (status == KAS_OK)
+        status = rank_at(list, count, options, work, items, point, order, found, out);
+    free(list);
     free(found);
     free(order);
     free(point);

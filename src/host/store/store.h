@@ -396,6 +396,14 @@ kas_status kas_store_refresh(kas_store *store, kas_store_mark *mark, kas_work **
  * where it has none, of those that ended well and were begun once; 0 when there are none. */
 kas_status kas_store_mean_start(kas_store *store, double *seconds);
 
+/* The accuracy of a candidate after an epoch. */
+typedef struct kas_reached {
+    int64_t id;
+    double accuracy; /* on the validation split */
+} kas_reached;
+/* Lists the candidates that have an epoch, by their ids; the caller frees the list with free(). */
+kas_status kas_store_reached(kas_store *store, int epoch, kas_reached **out, int *count);
+
 /* Lists the epochs of an item, in order; the caller frees the list with free(). */
 kas_status kas_store_epochs(kas_store *store, int64_t id, kas_epoch **out, int *count);
 /* The same of the epoch behind the imitation at the first rung, which is recorded as number

@@ -198,6 +198,34 @@ kas_status kas_store_imitation(kas_store *store, int64_t id, kas_epoch **out, in
     return read_epochs(store, id, KAS_EPOCH_OF_IMITATION, KAS_EPOCH_OF_IMITATION, out, count);
 }
 
+kas_status kas_store_reached(kas_store *store, int epoch, kas_reached **out, int *count)
+{
+    *out = NULL;
+    *count = 0;
+    kas_sql_stmt *stmt;
+    KAS_TRY(kas_sql_prepare(store, &stmt,
+                            "SELECT w.id, e.validation_accuracy FROM work w JOIN epoch e"
+                            " ON e.work = w.id AND e.epoch = ? WHERE w.kind = ? ORDER BY w.id",
+                            "ii", (int64_t)epoch, (int64_t)KAS_WORK_CANDIDATE));
+    kas_status status = KAS_OK;
+    for (bool row = true; status == KAS_OK;) {
+        status = kas_sql_step(stmt, &row);
+        if (status != KAS_OK || !row)
+            break;
+        if (!KAS_GROW(*out, *count))
+            status = kas_fail(KAS_NO_MEMORY, "%s: out of memory", store->path);
+        else
+            (*out)[(*count)++] = (kas_reached){kas_sql_int(stmt, 0), kas_sql_double(stmt, 1)};
+    }
+    kas_sql_finish(stmt);
+    if (status != KAS_OK) {
+        free(*out);
+        *out = NULL;
+        *count = 0;
+    }
+    return status;
+}
+
 kas_status kas_store_mean_start(kas_store *store, double *seconds)
 {
     kas_sql_stmt *stmt;

@@ -2,6 +2,7 @@
 #include "support/test.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "host/store/store.h"
 #include "support/server.h"
@@ -86,6 +87,44 @@ TEST_BOTH(rungs)
     OK(kas_store_list(store, &list, &count));
     assert_true(list[1].state == KAS_WORK_WAITING && list[1].rung == 1);
     kas_work_list_free(list, count);
+    kas_store_close(store);
+}
+
+/* Who has reached a rung, and with which accuracy, is one question to the store. */
+static void who_has_reached_a_rung(void **state)
+{
+    (void)state;
+    static const int epochs[] = {2, 0, 1, 3}; /* of candidates 0 to 2, and of the baseline */
+    kas_store *store = open_store();
+    kas_reached *list;
+    int64_t id[4];
+    int count;
+    bool done;
+    for (int i = 0; i < 4; i++) {
+        const kas_work item = {.kind = i == 3 ? KAS_WORK_BASELINE : KAS_WORK_CANDIDATE,
+                               .index = i % 3};
+        kas_work work;
+        OK(kas_store_add(store, &item, &done));
+        OK(kas_store_claim(store, item.kind, -1, "me", 60, &work, &done));
+        id[i] = work.id;
+        for (int e = 0; e < epochs[i]; e++) {
+            const kas_epoch epoch = {.epoch = e, .validation_accuracy = 0.25 * i + 0.125 * e};
+            OK(kas_store_record_epoch(store, work.id, work.lease, &epoch, &done));
+        }
+        kas_work_clear(&work);
+    }
+    OK(kas_store_reached(store, 0, &list, &count));
+    assert_int_equal(count, 2);
+    assert_true(list[0].id == id[0] && list[0].accuracy == 0);
+    assert_true(list[1].id == id[2] && list[1].accuracy == 0.5);
+    free(list);
+    OK(kas_store_reached(store, 1, &list, &count));
+    assert_int_equal(count, 1);
+    assert_true(list[0].id == id[0] && list[0].accuracy == 0.125);
+    free(list);
+    OK(kas_store_reached(store, 2, &list, &count));
+    assert_int_equal(count, 0);
+    free(list);
     kas_store_close(store);
 }
 
