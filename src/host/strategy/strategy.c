@@ -344,8 +344,8 @@ static kas_status advance(source *s, const kas_work *items, int count)
 {
     kas_population parents = {0};
     if (s->options->strategy == KAS_STRATEGY_EVOLUTION)
-        KAS_TRY(kas_population_select(s->options, items, count, s->generation + 1,
-                                      population_of(s), &parents));
+        KAS_TRY(kas_population_select(s->options, items, count, s->generation + 1, population_of(s),
+                                      &parents));
     kas_population_free(&s->population);
     s->population = parents;
     if (s->tree)

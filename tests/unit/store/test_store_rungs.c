@@ -91,9 +91,8 @@ TEST_BOTH(rungs)
 }
 
 /* Who has reached a rung, and with which accuracy, is one question to the store. */
-static void who_has_reached_a_rung(void **state)
+TEST_BOTH(who_has_reached_a_rung)
 {
-    (void)state;
     static const int epochs[] = {2, 0, 1, 3}; /* of candidates 0 to 2, and of the baseline */
     kas_store *store = open_store();
     kas_reached *list;
