@@ -1,7 +1,7 @@
-# The styles of reports and of pictures (src/host/report/html), which travel inside the program.
+# The styles of reports and of pictures (src/host/report), which travel inside the program.
 EXTRA_OBJECTS += $(BUILD)/gen/report_style.o
 
-REPORT_STYLES := src/host/report/html/chart.css src/host/report/html/style.css
+REPORT_STYLES := src/host/report/plot/chart.css src/host/report/html/style.css
 $(BUILD)/gen/report_style.c: $(REPORT_STYLES) mk/report.mk
 	@mkdir -p $(@D)
 	@{ echo 'extern const char kas_chart_style[], kas_report_style[];'; echo 'const char kas_chart_style[] ='; $(c_string) $<; \

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cuda/cuda.h"
-#include "host/core/grow.h"
+#include "host/core/arena.h"
 #include "host/core/log.h"
 #include "host/device/group_impl.h"
 

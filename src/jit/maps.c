@@ -1,6 +1,6 @@
 #include "jit/maps.h"
 
-#include "host/core/grow.h"
+#include "host/core/arena.h"
 #include "jit/tuned.h"
 
 static kas_status add(kas_maps *maps, const kas_map *map)

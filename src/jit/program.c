@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/grow.h"
+#include "host/core/arena.h"
 #include "jit/emit/emit.h"
 #include "jit/lower/epilogue.h"
 #include "jit/lower/lower.h"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "host/core/file/files.h"
-#include "host/core/grow.h"
+#include "host/core/arena.h"
 #include "host/core/json/json.h"
 #include "host/core/sha256.h"
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "host/bench/bench.h"
-#include "host/core/grow.h"
+#include "host/core/arena.h"
 #include "host/core/log.h"
 #include "host/model/planned_bytes.h"
 #include "host/net/targets.h"

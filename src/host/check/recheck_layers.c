@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "host/check/plain.h"
-#include "host/core/grow.h"
+#include "host/core/arena.h"
 
 void kas_layers_checked_free(kas_layers_checked *checked)
 {

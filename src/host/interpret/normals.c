@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "host/core/grow.h"
+#include "host/core/arena.h"
 #include "host/core/random.h"
 #include "host/interpret/vector.h"
 #include "host/model/params.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/grow.h"
+#include "host/core/arena.h"
 #include "host/core/random.h"
 
 enum { ALIGN = 64, MAX_SLOTS = KAS_PARAM_GAIN_SLOT };

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "host/core/grow.h"
+#include "host/core/arena.h"
 #include "host/model/tape_impl.h"
 
 /* ---- buffers and operations ------------------------------------------------------------------ */

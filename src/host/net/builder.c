@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/grow.h"
+#include "host/core/arena.h"
 #include "host/core/intern.h"
 #include "host/net/layer_shape.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/grow.h"
+#include "host/core/arena.h"
 
 static void free_list(kas_original *list, int count)
 {

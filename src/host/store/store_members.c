@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/grow.h"
+#include "host/core/arena.h"
 #include "host/store/postgres.h"
 
 const char *const kas_work_role_names[] = {"all", "train", "measure", NULL};

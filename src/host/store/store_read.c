@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/grow.h"
+#include "host/core/arena.h"
 #include "host/store/work_row.h"
 
 static const char *const kind_names[] = {"baseline",       "candidate",     "final",

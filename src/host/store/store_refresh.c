@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/grow.h"
+#include "host/core/arena.h"
 #include "host/store/work_row.h"
 
 /* A row without an item says up to which number the others were read. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/grow.h"
+#include "host/core/arena.h"
 #include "host/core/rank.h"
 
 static int bucket_of(const kas_work *work)

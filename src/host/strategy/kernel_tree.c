@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "host/core/grow.h"
+#include "host/core/arena.h"
 #include "host/space/sample/beginning.h"
 #include "host/strategy/select.h"
 #include "host/strategy/tree.h"

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "host/core/file/files.h"
-#include "host/core/grow.h"
+#include "host/core/arena.h"
 #include "host/core/integer.h"
 
 kas_status kas_study_path(const char *study, const char *relative, char out[KAS_STUDY_PATH])

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "host/core/grow.h"
+#include "host/core/arena.h"
 
 void kas_samples_free(kas_samples *s)
 {

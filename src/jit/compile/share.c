@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "host/core/buf.h"
-#include "host/core/grow.h"
+#include "host/core/arena.h"
 
 typedef struct entry {
     kas_buf text; /* kas_kernel_nameless */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/grow.h"
+#include "host/core/arena.h"
 #include "host/core/sha256.h"
 #include "jit/compile/share.h"
 

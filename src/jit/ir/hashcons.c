@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/grow.h"
+#include "host/core/arena.h"
 
 /* Two words at a time, each in a chain of multiplications of its own: lowering spends a tenth of its
  * time here. */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/grow.h"
+#include "host/core/arena.h"
 
 kas_status kas_ir_init(kas_ir *ir)
 {

@@ -12,7 +12,7 @@
 #include "host/cli/sampler_options.h"
 #include "host/core/file/files.h"
 #include "host/core/file/folder.h"
-#include "host/core/grow.h"
+#include "host/core/arena.h"
 #include "host/core/log.h"
 #include "host/report/line.h"
 #include "host/report/table.h"

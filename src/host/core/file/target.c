@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "host/core/grow.h"
+#include "host/core/arena.h"
 
 enum { MAX_LINKS = 40 /* as the kernel's */ };
 

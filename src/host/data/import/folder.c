@@ -9,7 +9,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "host/core/grow.h"
+#include "host/core/arena.h"
 #include "host/core/random.h"
 #include "host/data/dataset.h"
 

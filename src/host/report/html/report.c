@@ -8,7 +8,7 @@
 #include "host/report/html/sections.h"
 #include "host/report/line.h"
 
-/* chart.css and style.css, made into C by mk/report.mk */
+/* plot/chart.css and style.css, made into C by mk/report.mk */
 extern const char kas_chart_style[], kas_report_style[];
 
 /* No script runs and nothing is loaded, whatever a text in the page might try. The icon is there so

@@ -7,7 +7,7 @@
 #include "host/report/html/chart.h"
 #include "host/report/html/markup.h"
 
-extern const char kas_chart_style[]; /* html/chart.css */
+extern const char kas_chart_style[]; /* chart.css */
 
 enum { COLOURS = 6, MOST_LABELS = 32, MOST_ROOM = 240 };
 

@@ -1,6 +1,6 @@
 /* Writes a picture of lines as an SVG file that stands alone: panels one below the other, in each a
  * line for each of several names over the same points, and a dashed line where a ratio is 1. It has
- * the style of a report (html/chart.css), dark screens included. Other folders include this
+ * the style of a report (chart.css), dark screens included. Other folders include this
  * header. */
 #ifndef KAS_REPORT_PLOT_PLOT_H
 #define KAS_REPORT_PLOT_PLOT_H

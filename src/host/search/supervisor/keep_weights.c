@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "host/core/grow.h"
+#include "host/core/arena.h"
 #include "host/leaderboard/judge.h"
 #include "host/leaderboard/objective.h"
 #include "host/search/supervisor/supervisor_state.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "host/core/grow.h"
+#include "host/core/arena.h"
 #include "host/leaderboard/rungs.h"
 #include "host/leaderboard/publish.h"
 #include "host/search/supervisor/supervisor_state.h"

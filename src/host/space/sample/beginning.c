@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/grow.h"
+#include "host/core/arena.h"
 #include "host/space/canvas/workshop.h"
 #include "host/space/commute.h"
 #include "host/space/primitive.h"
