@@ -111,6 +111,9 @@ mkdir "$dir/empty"
 expect 3 "--from: $dir/empty: there is no kernel file" "${base[@]}" --study "$dir/x" --from "$dir/empty"
 expect 3 "$dir/nowhere" "${base[@]}" --study "$dir/x" --from "$dir/nowhere"
 expect 2 'expected one of random, evolution, tree' "${base[@]}" --study "$dir/x" --strategy cleverness
+expect 0 'the first rung is after epoch 1 of 6, and the order there says little' "${base[@]}" --study "$dir/x" --epochs 6 --rungs 1 --dry-run
+expect 0 '' "${base[@]}" --study "$dir/x" --epochs 6 --rungs 2 --dry-run
+! grep -q 'says little' "$dir/err" || fail "a warning without a reason: $(cat "$dir/err")"
 expect 2 'rising order' "${base[@]}" --study "$dir/x" --rungs 3,1
 expect 2 'the last rung is after 50 epochs, and a candidate is trained for 6' "${base[@]}" --study "$dir/x" --epochs 6 --rungs 1,50
 expect 2 '--population and --tournament are options of --strategy evolution' "${base[@]}" --study "$dir/x" --population 5

@@ -89,6 +89,7 @@ kill -9 $! && wait $! 2>/dev/null || true
 expect 0 'best kernel' "$kas" resume "$dir/i" --workers 2
 results "$dir/i" | diff "$dir/results" - || fail "a kill or two workers changed the results of imitation"
 expect 0 'goes on after imitation: place 1 of 3' "${first[@]:0:${#first[@]}-4}" --rungs imitate --asynchronous --study "$dir/j"
+! grep -q 'says little' "$dir/err" || fail "a warning without a reason: $(cat "$dir/err")"
 expect 2 'give one of the two' "${first[@]}" --imitate 1 --study "$dir/k"
 expect 2 'imitate may be the first' "${first[@]}" --rungs 1,imitate --study "$dir/k"
 expect 2 'expected integers in [1, 1e+06], found 0' "${first[@]}" --rungs 0,2 --study "$dir/k"
