@@ -1,5 +1,6 @@
 #include "host/store/owner.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,37 +48,51 @@ static unsigned long long start_time(long pid)
     return field ? strtoull(field, NULL, 10) : 0;
 }
 
-static void machine(char out[KAS_OWNER_SIZE])
+/* What all processes that this one sees have in common. */
+static char here[200]; /* a host of 64 bytes, two ids of 63 */
+
+static void read_machine(void)
 {
     char host[65] = "", boot[64], space[64];
     if (gethostname(host, sizeof host - 1) != 0)
         strcpy(host, "unknown");
     read_boot_id(boot);
     read_pid_namespace(space);
-    snprintf(out, KAS_OWNER_SIZE, "%s|%s|%s", host, boot, space);
+    snprintf(here, sizeof here, "%s|%s|%s", host, boot, space);
+}
+
+static const char *machine(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, read_machine);
+    return here;
 }
 
 void kas_owner_self(char out[KAS_OWNER_SIZE])
 {
-    machine(out);
-    size_t used = strlen(out);
-    snprintf(out + used, KAS_OWNER_SIZE - used, "|%ld|%llu", (long)getpid(),
+    snprintf(out, KAS_OWNER_SIZE, "%s|%ld|%llu", machine(), (long)getpid(),
              start_time((long)getpid()));
+}
+
+void kas_owner_host(char out[KAS_OWNER_SIZE])
+{
+    const char *self = machine();
+    snprintf(out, KAS_OWNER_SIZE, "%.*s|", (int)strcspn(self, "|"), self);
 }
 
 bool kas_owner_is_gone(const char *owner)
 {
-    char here[KAS_OWNER_SIZE];
-    machine(here);
-    char host[66], theirs[66];
-    if (sscanf(here, "%65[^|]|", host) != 1 || sscanf(owner, "%65[^|]|", theirs) != 1 ||
-        strcmp(host, theirs) != 0)
+    const char *self = machine();
+    char host[KAS_OWNER_SIZE];
+    kas_owner_host(host);
+    const size_t length = strlen(host);
+    if (strncmp(owner, host, length) != 0)
         return false;
-    const char *boot = strchr(owner, '|') + 1, *own_boot = strchr(here, '|') + 1;
+    const char *boot = owner + length, *own_boot = self + length;
     if (strncmp(boot, own_boot, strcspn(own_boot, "|") + 1) != 0)
         return *own_boot != '|' && *boot != '|'; /* restarted since, if both ids are known */
-    size_t prefix = strlen(here);
-    if (strncmp(owner, here, prefix) != 0 || owner[prefix] != '|')
+    size_t prefix = strlen(self);
+    if (strncmp(owner, self, prefix) != 0 || owner[prefix] != '|')
         return false; /* another container, whose processes are not visible */
     long pid = 0;
     unsigned long long started = 0;

@@ -15,6 +15,8 @@ enum { KAS_OWNER_SIZE = 256 };
 
 /* Writes the text of this process. */
 void kas_owner_self(char out[KAS_OWNER_SIZE]);
+/* Writes how the texts of all owners of this host begin; only they can be known to be gone. */
+void kas_owner_host(char out[KAS_OWNER_SIZE]);
 /* Returns whether the owner is certainly gone: it belongs to this machine, and the machine was
  * restarted or has no such process. */
 bool kas_owner_is_gone(const char *owner);

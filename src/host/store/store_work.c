@@ -36,17 +36,21 @@ kas_status kas_store_add(kas_store *store, const kas_work *work, bool *added)
     return *added ? kas_store_tell(store) : KAS_OK;
 }
 
+/* On a server each claim has an owner's text of its own: of thousands that run, those of this host are
+ * asked for. */
 kas_status kas_store_void_leases(kas_store *store)
 {
     kas_sql_stmt *stmt;
     bool row = true;
-    char gone[KAS_OWNER_SIZE + 16] = "";
+    char gone[KAS_OWNER_SIZE + 16] = "", host[KAS_OWNER_SIZE];
     const double now = kas_monotonic();
     if (store->looked > 0 && now < store->looked + 1)
         return KAS_OK;
-    KAS_TRY(kas_sql_prepare(
-        store, &stmt, "SELECT DISTINCT owner FROM work WHERE state = 'running' AND owner <> ''",
-        ""));
+    kas_owner_host(host);
+    KAS_TRY(kas_sql_prepare(store, &stmt,
+                            "SELECT DISTINCT owner FROM work WHERE state = 'running'"
+                            " AND substr(owner, 1, length(?)) = ?",
+                            "tt", host, host));
     kas_status status = kas_sql_step(stmt, &row);
     while (status == KAS_OK && row && !*gone) {
         const char *owner = kas_sql_chars(stmt, 0);

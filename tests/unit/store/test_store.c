@@ -263,6 +263,9 @@ TEST(owners)
     snprintf(other, sizeof other, "%.*s|rebooted%s", (int)(boot - self), self,
              strchr(boot + 1, '|'));
     assert_true(kas_owner_is_gone(other));
+    kas_owner_host(other);
+    const char *end = strchr(other, '|');
+    assert_true(end && !end[1] && strncmp(self, other, strlen(other)) == 0);
     assert_false(kas_owner_is_gone(""));
     assert_false(kas_owner_is_gone("garbage"));
 }
