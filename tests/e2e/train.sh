@@ -35,8 +35,13 @@ sed 's/"lr": 0.1/"lr": -1/' "$dir/mine.json" >"$dir/bad.json"
 expect 3 'bad.json: field "lr": expected a number in [0, 1000], found -1' train --recipe "$dir/bad.json"
 expect 3 'known are: canvas300, cifar200' train --recipe cifar300
 expect 3 'steps is empty' train --schedule steps
+expect 3 'the rate falls after epoch 160, behind the last of 50 epochs' train --recipe cifar200 --epochs 50
+expect 3 'the rate falls after epoch 3, behind the last of 3 epochs' train --schedule steps --steps 2,3 --epochs 3
+expect 0 'with AdamW 0.001 to 0.005 is usual' train --optimiser adamw --dry-run
+expect 0 '' train --optimiser adamw --lr 0.003 --dry-run
+! grep -q usual "$dir/err" || fail "a warning of a rate that was given"
 expect 2 '--steps: expected integers in rising order' train --schedule steps --steps 2,1
-expect 0 'trained after 1 epoch' train --epochs 1 --optimiser sgd --schedule steps --steps 3 --flip off
+expect 0 'trained after 2 epochs' train --epochs 2 --optimiser sgd --schedule steps --steps 1 --flip off
 expect 0 'of the FLOPs' train --dry-run --kernel kernels/depthwise_separable.json
 
 # Stopped by SIGTERM as soon as the first epoch is done, then continued.

@@ -1,6 +1,9 @@
 #include "host/cli/recipe_options.h"
 
 #include <stdio.h>
+#include <string.h>
+
+#include "host/core/log.h"
 
 /* Options without a letter are numbered from here, by their place in the table of fields. */
 enum { KEY_RECIPE = 0x7000, KEY_FIELDS, MOST_FIELDS = 64, GROUP = 20 };
@@ -81,9 +84,31 @@ const struct argp *kas_cli_recipe_argp(const char *usual)
     return &argp;
 }
 
+/* A file's steps may lie behind its epochs only until --epochs is known. */
+static kas_status check_steps(const kas_recipe *r)
+{
+    const int last = r->steps.count ? r->steps.value[r->steps.count - 1] : 0;
+    if (r->schedule != KAS_STEPS || last < r->epochs)
+        return KAS_OK;
+    return kas_fail(
+        KAS_BAD_INPUT,
+        "recipe: the rate falls after epoch %d, behind the last of %d epochs; give other "
+        "--steps, or --schedule cosine",
+        last, r->epochs);
+}
+
+static bool is_given(const kas_cli_recipe *o, const char *key)
+{
+    for (int i = 0; i < o->overrides; i++)
+        if (strcmp(o->override[i].field->key, key) == 0)
+            return true;
+    return false;
+}
+
 kas_status kas_cli_recipe_get(const kas_cli_recipe *o, kas_recipe *out)
 {
     KAS_TRY(kas_recipe_load(o->name ? o->name : "search", out, NULL));
+    const int optimiser = out->optimiser;
     for (int i = 0; i < o->overrides; i++)
         KAS_TRY(kas_field_parse(o->override[i].field, o->override[i].text, out));
     for (int i = 0; i < o->overrides; i++) {
@@ -92,5 +117,10 @@ kas_status kas_cli_recipe_get(const kas_cli_recipe *o, kas_recipe *out)
         if (of)
             return kas_fail(KAS_USAGE, "%s is an option of %s", field->option, of);
     }
-    return kas_recipe_check(out);
+    KAS_TRY(kas_recipe_check(out));
+    if (out->optimiser == KAS_ADAMW && optimiser != KAS_ADAMW && !is_given(o, "lr"))
+        kas_warn(
+            "the rate %g is that of a recipe for SGD; with AdamW 0.001 to 0.005 is usual (--lr)",
+            out->lr);
+    return check_steps(out);
 }

@@ -23,7 +23,7 @@ typedef struct kas_cli_recipe {
 const struct argp *kas_cli_recipe_argp(const char *usual);
 
 /* Gets the recipe with its overrides. Fails with KAS_BAD_INPUT for a bad file, or for numbers that
- * contradict each other; with KAS_USAGE for an option that the recipe gives no effect, such as
+ * contradict each other, such as steps behind the last epoch; with KAS_USAGE for an option that the recipe gives no effect, such as
  * --steps with another schedule. */
 kas_status kas_cli_recipe_get(const kas_cli_recipe *options, kas_recipe *out);
 
