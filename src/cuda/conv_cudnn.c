@@ -18,16 +18,18 @@ struct kas_cudnn_conv {
     bool no_library;   /* it refuses the graph */
     /* Our own kernels are a candidate of convolutions in groups, and the plan where taken. */
     kas_direct direct;
-    bool has_direct, takes_direct;
+    bool has_direct;
     kas_activation activation; /* beside the pass */
     kas_conv_desc desc;
     kas_conv_pass pass;
     kas_dnn_graph graph;
-    kas_dnn_plan plan;
     /* NULL: the library reads and writes the caller's weights */
     const kas_function *convert;
     int rows, columns, pitch; /* of the weights; the pitch is the library's */
     kas_dnn_choice candidate[KAS_MAX_CANDIDATES];
+    /* Plans of the candidates, kept until one is chosen: it would be made twice. */
+    kas_dnn_plan made[KAS_MAX_CANDIDATES];
+    const kas_dnn_plan *plan; /* one of them; NULL: our own kernels */
 };
 
 enum { DIRECT = -1 }; /* in place of an engine: our own kernels */
@@ -44,6 +46,14 @@ static void add_direct(kas_cudnn_conv *c, int ranked, int *count)
     ++*count;
 }
 
+static void forget_plans(kas_cuda *cuda, kas_cudnn_conv *c, const kas_dnn_plan *but)
+{
+    for (int i = 0; i < KAS_MAX_CANDIDATES; i++)
+        if (&c->made[i] != but)
+            kas_dnn_plan_free(cuda, &c->made[i]);
+    c->plan = but;
+}
+
 /* Lists the choices. Beside an epilogue a fallback of the library's is left out, because it may cost more
  * than the pass that it saves, unless our own kernels are a choice: then it is timed beside them. */
 static kas_status list(kas_cuda *cuda, void *self, int *count)
@@ -51,6 +61,7 @@ static kas_status list(kas_cuda *cuda, void *self, int *count)
     kas_cudnn_conv *c = self;
     kas_status status = KAS_OK;
     *count = 0;
+    forget_plans(cuda, c, NULL);
     if (!c->no_library)
         status = kas_dnn_choices(cuda, &c->graph, c->tensor_cores, c->candidate, KAS_MAX_CANDIDATES,
                                  count);
@@ -69,25 +80,22 @@ static kas_status list(kas_cuda *cuda, void *self, int *count)
 /* Returns the offset of the library's weights in the workspace. */
 static size_t weights_at(const kas_cudnn_conv *c)
 {
-    return (c->plan.workspace_bytes + 255) / 256 * 256;
-}
-
-static kas_status take_choice(kas_cuda *cuda, kas_cudnn_conv *c, const kas_dnn_choice *choice)
-{
-    kas_dnn_plan_free(cuda, &c->plan);
-    c->takes_direct = choice->engine == DIRECT;
-    if (c->takes_direct)
-        return kas_cuda_reserve_workspace(cuda, c->direct.workspace_bytes);
-    KAS_TRY(kas_dnn_plan_make(cuda, &c->graph, choice, &c->plan));
-    const size_t weights =
-        c->convert ? (size_t)c->rows * (size_t)c->pitch * kas_dtype_size(c->desc.dtype) : 0;
-    return kas_cuda_reserve_workspace(cuda, weights_at(c) + weights);
+    return (c->plan->workspace_bytes + 255) / 256 * 256;
 }
 
 static kas_status take(kas_cuda *cuda, void *self, int candidate)
 {
     kas_cudnn_conv *c = self;
-    return take_choice(cuda, c, &c->candidate[candidate]);
+    kas_dnn_plan *plan = &c->made[candidate];
+    c->plan = NULL;
+    if (c->candidate[candidate].engine == DIRECT)
+        return kas_cuda_reserve_workspace(cuda, c->direct.workspace_bytes);
+    if (!plan->plan)
+        KAS_TRY(kas_dnn_plan_make(cuda, &c->graph, &c->candidate[candidate], plan));
+    c->plan = plan;
+    const size_t weights =
+        c->convert ? (size_t)c->rows * (size_t)c->pitch * kas_dtype_size(c->desc.dtype) : 0;
+    return kas_cuda_reserve_workspace(cuda, weights_at(c) + weights);
 }
 
 /* Writes a choice as "engine 13, knobs 2=1 5=0", or "direct". */
@@ -104,13 +112,20 @@ static void write_choice(const void *self, int candidate, kas_buf *out)
                        (long long)choice->knob[i].value);
 }
 
+static kas_status take_only(kas_cuda *cuda, kas_cudnn_conv *c, const kas_dnn_choice *choice)
+{
+    forget_plans(cuda, c, NULL);
+    c->candidate[0] = *choice;
+    return take(cuda, c, 0);
+}
+
 static kas_status read_choice(kas_cuda *cuda, void *self, const char *line)
 {
     kas_dnn_choice choice = {.engine = DIRECT};
     long long engine, value;
     int used = 0, type;
     if (((const kas_cudnn_conv *)self)->has_direct && strcmp(line, "direct") == 0)
-        return take_choice(cuda, self, &choice);
+        return take_only(cuda, self, &choice);
     if (sscanf(line, "engine %lld, knobs%n", &engine, &used) < 1 || used == 0 || engine < 0)
         return kas_fail(KAS_BAD_INPUT, "\"%s\" is not an engine of cuDNN", line);
     choice.engine = engine;
@@ -120,7 +135,7 @@ static kas_status read_choice(kas_cuda *cuda, void *self, const char *line)
             return kas_fail(KAS_BAD_INPUT, "\"%s\" are not knobs of cuDNN", line);
         choice.knob[choice.knobs++] = (kas_dnn_knob){type, value};
     }
-    return take_choice(cuda, self, &choice);
+    return take_only(cuda, self, &choice);
 }
 
 static kas_status run(kas_cuda *cuda, const void *self, const kas_conv_operands *o)
@@ -208,6 +223,7 @@ kas_status kas_cudnn_conv_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_
     KAS_TRY_GOTO(prepare_convert(cuda, &of_library, c), failed);
     KAS_TRY_GOTO(make_graph(cuda, &of_library, beside, c), failed);
     KAS_TRY_GOTO(choose(cuda, &of_library, pass, beside, c), failed);
+    forget_plans(cuda, c, c->plan);
     *out = c;
     return KAS_OK;
 failed:
@@ -219,7 +235,7 @@ void kas_cudnn_conv_free(kas_cuda *cuda, kas_cudnn_conv *c)
 {
     if (!c)
         return;
-    kas_dnn_plan_free(cuda, &c->plan);
+    forget_plans(cuda, c, NULL);
     kas_dnn_graph_free(cuda, &c->graph);
     free(c);
 }
@@ -270,14 +286,14 @@ kas_status kas_cudnn_conv_run(kas_cuda *cuda, const kas_cudnn_conv *c, const kas
     if (!kas_conv_operands_are_aligned(o))
         return kas_fail(KAS_UNSUPPORTED, "a tensor is not aligned to %d bytes", KAS_CONV_ALIGNMENT);
     char *workspace = (char *)(uintptr_t)cuda->workspace;
-    if (c->takes_direct)
+    if (!c->plan)
         return kas_direct_run(cuda, &c->direct, &c->desc, c->pass, o, c->activation);
     if (!c->convert)
-        return kas_dnn_plan_run(cuda, &c->plan, o, workspace);
+        return kas_dnn_plan_run(cuda, c->plan, o, workspace);
     kas_conv_operands of_library = *o;
     of_library.w = workspace + weights_at(c);
     if (c->pass == KAS_CONV_FORWARD)
         KAS_TRY(run_convert(cuda, c, o->w, of_library.w));
-    KAS_TRY(kas_dnn_plan_run(cuda, &c->plan, &of_library, workspace));
+    KAS_TRY(kas_dnn_plan_run(cuda, c->plan, &of_library, workspace));
     return c->pass == KAS_CONV_FORWARD ? KAS_OK : run_convert(cuda, c, o->w, of_library.w);
 }

@@ -2,10 +2,13 @@
 
 #include <stdlib.h>
 
+#include "host/core/clock.h"
 #include "host/core/log.h"
 
-/* The most configurations of a ranking; the most ever seen are 36. */
-enum { MAX_CONFIGS = 1024 };
+enum {
+    MAX_CONFIGS = 1024, /* of a ranking; the most ever seen are 36 */
+    MAX_COMPILED = 2    /* choices of a ranking that are compiled at run time */
+};
 
 static int least(int64_t count, int room)
 {
@@ -32,18 +35,17 @@ static bool takes_numerics(const int32_t *note, int notes, bool tensor_cores)
     return true;
 }
 
-/* Returns whether the engine takes the weights as they are; those that want them in another order
- * are for int8. */
-static bool takes_order(const int32_t *note, int notes)
+static bool has_note(int32_t wanted, const int32_t *note, int notes)
 {
     for (int i = 0; i < notes; i++)
-        if (note[i] == KAS_DNN_BEHAVIOR_FILTER_REORDER || note[i] == KAS_DNN_BEHAVIOR_BIAS_REORDER)
-            return false;
-    return true;
+        if (note[i] == wanted)
+            return true;
+    return false;
 }
 
-static kas_status is_wanted(kas_cuda *cuda, cudnnBackendDescriptor_t engine, bool tensor_cores,
-                            bool *wanted)
+/* Sets *wanted, and whether the engine is compiled at run time. */
+static kas_status read_notes(kas_cuda *cuda, cudnnBackendDescriptor_t engine, bool tensor_cores,
+                             kas_dnn_choice *choice, bool *wanted)
 {
     int32_t numerical[KAS_DNN_MAX_NOTES], behavior[KAS_DNN_MAX_NOTES];
     int64_t numericals = 0, behaviors = 0;
@@ -51,8 +53,12 @@ static kas_status is_wanted(kas_cuda *cuda, cudnnBackendDescriptor_t engine, boo
                         KAS_DNN_MAX_NOTES, &numericals, numerical));
     KAS_TRY(kas_dnn_get(cuda, engine, KAS_DNN_ENGINE_BEHAVIOR_NOTES, KAS_DNN_TYPE_BEHAVIOR_NOTE,
                         KAS_DNN_MAX_NOTES, &behaviors, behavior));
+    const int notes = least(behaviors, KAS_DNN_MAX_NOTES);
+    /* Weights or biases in another order are for int8. */
     *wanted = takes_numerics(numerical, least(numericals, KAS_DNN_MAX_NOTES), tensor_cores) &&
-              takes_order(behavior, least(behaviors, KAS_DNN_MAX_NOTES));
+              !has_note(KAS_DNN_BEHAVIOR_FILTER_REORDER, behavior, notes) &&
+              !has_note(KAS_DNN_BEHAVIOR_BIAS_REORDER, behavior, notes);
+    choice->compiled = has_note(KAS_DNN_BEHAVIOR_RUNTIME_COMPILATION, behavior, notes);
     return KAS_OK;
 }
 
@@ -115,7 +121,7 @@ static kas_status read_config(kas_cuda *cuda, cudnnBackendDescriptor_t config, b
     KAS_TRY_GOTO(kas_dnn_get(cuda, config, KAS_DNN_CONFIG_ENGINE, KAS_DNN_TYPE_DESCRIPTOR, 1,
                              &count, &engine),
                  done);
-    KAS_TRY_GOTO(is_wanted(cuda, engine, tensor_cores, wanted), done);
+    KAS_TRY_GOTO(read_notes(cuda, engine, tensor_cores, choice, wanted), done);
     KAS_TRY_GOTO(kas_dnn_get(cuda, engine, KAS_DNN_ENGINE_INDEX, KAS_DNN_TYPE_INT64, 1, &count,
                              &choice->engine),
                  done);
@@ -168,6 +174,22 @@ done:
     return status;
 }
 
+/* Puts what is compiled at run time behind the others, and keeps the first of it. Returns how many choices
+ * are left. */
+static int put_compiled_last(kas_dnn_choice *choice, int count)
+{
+    kas_dnn_choice compiled[MAX_COMPILED];
+    int left = 0, late = 0;
+    for (int i = 0; i < count; i++)
+        if (!choice[i].compiled)
+            choice[left++] = choice[i];
+        else if (late < MAX_COMPILED)
+            compiled[late++] = choice[i];
+    for (int i = 0; i < late; i++)
+        choice[left++] = compiled[i];
+    return left;
+}
+
 static kas_status rank(kas_cuda *cuda, const kas_dnn_graph *graph, int32_t mode, bool tensor_cores,
                        kas_dnn_choice *choice, int room, int *count)
 {
@@ -187,6 +209,7 @@ static kas_status rank(kas_cuda *cuda, const kas_dnn_graph *graph, int32_t mode,
     KAS_TRY_GOTO(kas_dnn_finalize(cuda, heuristics), done);
     const int before = *count;
     status = read_ranking(cuda, heuristics, tensor_cores, choice, room, count);
+    *count = before + put_compiled_last(choice + before, *count - before);
     for (int i = before; i < *count; i++)
         choice[i].fallback = mode == KAS_DNN_HEURISTICS_FALLBACK;
 done:
@@ -283,13 +306,18 @@ void kas_dnn_plan_free(kas_cuda *cuda, kas_dnn_plan *p)
 kas_status kas_dnn_plan_make(kas_cuda *cuda, const kas_dnn_graph *graph,
                              const kas_dnn_choice *choice, kas_dnn_plan *out)
 {
+    const double begin = kas_monotonic();
     kas_status status;
     *out = (kas_dnn_plan){NULL};
-    KAS_TRY_GOTO(make_engine(cuda, graph, choice->engine, &out->engine), failed);
-    KAS_TRY_GOTO(make_config(cuda, out->engine, choice, &out->config), failed);
-    KAS_TRY_GOTO(make_plan(cuda, out), failed);
-    return KAS_OK;
-failed:
+    KAS_TRY_GOTO(make_engine(cuda, graph, choice->engine, &out->engine), done);
+    KAS_TRY_GOTO(make_config(cuda, out->engine, choice, &out->config), done);
+    KAS_TRY_GOTO(make_plan(cuda, out), done);
+done:
+    kas_debug("a plan of cuDNN's engine %lld%s: %.3f s%s", (long long)choice->engine,
+              choice->compiled ? ", compiled at run time" : "", kas_monotonic() - begin,
+              status == KAS_OK ? "" : ", refused");
+    if (status == KAS_OK)
+        return KAS_OK;
     kas_dnn_plan_free(cuda, out);
     return kas_dnn_refuse_bad_parameters(status);
 }

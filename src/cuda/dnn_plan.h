@@ -4,6 +4,9 @@
  * engine and some knobs. For one version of the library on one kind of GPU it stands for the same
  * kernel every time, so it can be written down (tuning.h) and made again.
  *
+ * Engines that the library compiles when a plan is made stand last of a ranking, and two of them at most:
+ * such a plan takes a second and more, in every process.
+ *
  * Only engines whose results are the same in every run are taken, and none that rounds more than
  * its types say: no FFT, no Winograd with large tiles, no inputs converted to fewer bits, no
  * reduction in 16 bits. Tensor cores are taken for 16-bit types, and for float32 where the caller
@@ -23,6 +26,7 @@ typedef struct kas_dnn_choice {
     int64_t engine;
     /* Not from the ranking by heuristics, but from the list of what works anywhere */
     bool fallback;
+    bool compiled; /* at run time; unknown of a choice that was written down */
     int knobs;
     kas_dnn_knob knob[KAS_DNN_MAX_KNOBS];
 } kas_dnn_choice;

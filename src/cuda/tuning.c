@@ -11,8 +11,10 @@
 #include "jit/compile/cache.h"
 
 enum {
-    MAX_TIMED = 8, /* most candidates that are timed */
-    SAMPLES = 5,   /* samples of a candidate, of which the median counts */
+    MAX_RUN = 8, /* most candidates that are timed, or are seen to lose NaN */
+    /* Once a candidate is timed, no more than so many are made: one may take the library a second. */
+    MAX_MADE = 12,
+    SAMPLES = 5, /* samples of a candidate, of which the median counts */
     /* launches of a sample, as one graph, so that the cost of launching is not measured */
     LAUNCHES = 10,
     /* A candidate of which none of three launches takes less than three times the best time so far is not
@@ -44,8 +46,8 @@ typedef struct task {
 
 /* The result of the choice. */
 typedef struct choice {
-    int listed, timed, best; /* best: -1 = none was timed */
-    double seconds;          /* of the best; 0 = not timed */
+    int listed, run, timed, best; /* best: -1 = none was timed */
+    double seconds;               /* of the best; 0 = not timed */
     /* Why candidates were passed over: KAS_UNSUPPORTED where all were refused, and will be another time;
      * KAS_NO_MEMORY or a failure where one of them was not. */
     kas_status reason;
@@ -181,26 +183,27 @@ static kas_status read_pixels(kas_cuda *cuda, const task *k, stopwatch *s, bool 
 }
 
 /* Checks that the plan just taken passes NaN on. Nothing of it is running afterwards. */
-static kas_status check_nan(kas_cuda *cuda, const task *k, stopwatch *s)
+static kas_status check_nan(kas_cuda *cuda, const task *k, stopwatch *s, choice *c)
 {
     bool nan = false;
     KAS_TRY(KAS_CU(cuda, cuMemsetD8Async(s->memory[W], FILL_NAN, k->bytes[W], cuda->stream)));
     KAS_TRY(KAS_CU(cuda, cuMemsetD8Async(s->memory[Y], FILL, k->bytes[Y], cuda->stream)));
     KAS_TRY(run_once(cuda, s));
     KAS_TRY(read_pixels(cuda, k, s, &nan));
+    c->run += !nan;
     return nan ? KAS_OK : kas_fail(KAS_UNSUPPORTED, "its activation turns NaN into a number");
 }
 
-/* Takes a candidate and checks it for NaN, with scratch memory of its own. */
-static kas_status take_checked(kas_cuda *cuda, const task *k, int candidate)
+/* Takes candidate c->best and checks it for NaN, with scratch memory of its own. */
+static kas_status take_checked(kas_cuda *cuda, const task *k, choice *c)
 {
-    KAS_TRY(k->t->take(cuda, k->t->self, candidate));
+    KAS_TRY(k->t->take(cuda, k->t->self, c->best));
     if (k->beside.activation == KAS_ACTIVATION_NONE)
         return KAS_OK;
     stopwatch s;
     kas_status status = make_stopwatch(cuda, k, &s);
     if (status == KAS_OK)
-        status = check_nan(cuda, k, &s);
+        status = check_nan(cuda, k, &s, c);
     free_stopwatch(cuda, &s);
     return status;
 }
@@ -235,16 +238,16 @@ static kas_status take_samples(kas_cuda *cuda, stopwatch *s, double best, double
 
 /* Times one candidate. Nothing of it is running afterwards, so its plan may be freed. */
 static kas_status time_candidate(kas_cuda *cuda, const task *k, stopwatch *s, int candidate,
-                                 double best, double *median)
+                                 choice *c, double *median)
 {
     kas_status status = KAS_OK;
     KAS_TRY(s->t->take(cuda, s->t->self, candidate));
     if (k->beside.activation != KAS_ACTIVATION_NONE)
-        status = check_nan(cuda, k, s);
+        status = check_nan(cuda, k, s, c);
     if (status == KAS_OK)
         status = KAS_CU(cuda, cuMemsetD8Async(s->memory[W], FILL, k->bytes[W], cuda->stream));
     if (status == KAS_OK)
-        status = take_samples(cuda, s, best, median);
+        status = take_samples(cuda, s, c->seconds, median);
     if (status != KAS_OK && !cuda->lost) {
         const kas_status end = KAS_CU(cuda, cuStreamSynchronize(cuda->stream));
         status = cuda->lost ? end : status;
@@ -270,12 +273,13 @@ static bool passes_over(const kas_cuda *cuda, choice *c, int candidate, kas_stat
 static kas_status time_all(kas_cuda *cuda, const task *k, stopwatch *s, choice *c)
 {
     c->reason = KAS_UNSUPPORTED;
-    for (int i = 0; i < c->listed && c->timed < MAX_TIMED; i++) {
+    for (int i = 0; i < c->listed && c->run < MAX_RUN && (i < MAX_MADE || c->timed == 0); i++) {
         double seconds = 0;
-        const kas_status status = time_candidate(cuda, k, s, i, c->seconds, &seconds);
+        const kas_status status = time_candidate(cuda, k, s, i, c, &seconds);
         if (passes_over(cuda, c, i, status))
             continue;
         KAS_TRY(status);
+        c->run++;
         c->timed++;
         if (c->best < 0 || seconds < c->seconds * worth) {
             c->best = i;
@@ -316,8 +320,9 @@ static kas_status find_fastest(kas_cuda *cuda, const task *k, choice *c)
 static kas_status take_first(kas_cuda *cuda, const task *k, choice *c)
 {
     c->reason = KAS_UNSUPPORTED;
-    for (c->best = 0; c->best < c->listed; c->best++) {
-        const kas_status status = take_checked(cuda, k, c->best);
+    c->run = 0;
+    for (c->best = 0; c->best < c->listed && c->run < MAX_RUN; c->best++) {
+        const kas_status status = take_checked(cuda, k, c);
         if (!passes_over(cuda, c, c->best, status))
             return status;
     }

@@ -22,7 +22,8 @@
 #include "cuda/conv_cuda.h"
 #include "host/core/buf.h"
 
-/* The most candidates that are looked at; the first 8 of them that run are timed. A candidate that
+/* The most candidates that are looked at; the first 8 of them that run are timed, if they are among the
+ * first 12 or nothing else runs. A candidate that
  * fuses an activation must pass NaN on: it is run once with weights of NaN before it is taken, and
  * passed over where y is not NaN. */
 enum { KAS_MAX_CANDIDATES = 64 };

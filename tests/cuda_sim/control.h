@@ -62,6 +62,8 @@ void kas_sim_waits(int *all, int *idle);
 int kas_sim_makings(void);
 /* Counts launches of graphs; their parts count above */
 int kas_sim_graphs(void);
+/* Counts the plans that cuDNN was asked to make, also those that it refused */
+int kas_sim_plans(void);
 void kas_sim_refuse(const char *libraries);   /* as KAS_SIM_REFUSE */
 void kas_sim_lose_nan(const char *libraries); /* as KAS_SIM_LOSE_NAN */
 /* Returns the minor version that the stand-in's NVRTC would have if it added that text to every

@@ -16,6 +16,7 @@ static struct {
     int (*live)(void);
     void (*counts)(int *launches, int *matmuls, int *convolutions);
     int (*graphs)(void);
+    int (*plans)(void);
     void (*waits)(int *all, int *idle);
     int (*makings)(void);
     void (*refuse)(const char *libraries);
@@ -56,13 +57,14 @@ static int load_sim(void **state)
     *(void **)&sim.live = dlsym(handle, "kas_sim_live");
     *(void **)&sim.counts = dlsym(handle, "kas_sim_counts");
     *(void **)&sim.graphs = dlsym(handle, "kas_sim_graphs");
+    *(void **)&sim.plans = dlsym(handle, "kas_sim_plans");
     *(void **)&sim.waits = dlsym(handle, "kas_sim_waits");
     *(void **)&sim.makings = dlsym(handle, "kas_sim_makings");
     *(void **)&sim.refuse = dlsym(handle, "kas_sim_refuse");
     *(void **)&sim.lose_nan = dlsym(handle, "kas_sim_lose_nan");
     *(void **)&sim.reset = dlsym(handle, "kas_sim_reset");
-    return sim.make_fail && sim.failed && sim.live && sim.counts && sim.graphs && sim.waits &&
-                   sim.makings && sim.refuse && sim.lose_nan && sim.reset
+    return sim.make_fail && sim.failed && sim.live && sim.counts && sim.graphs && sim.plans &&
+                   sim.waits && sim.makings && sim.refuse && sim.lose_nan && sim.reset
                ? setenv("KAS_CUDA_PLANS", "heuristic", 1) || setenv("KAS_CUDA_LIBS", sim.path, 1)
                : -1;
 }

@@ -44,7 +44,7 @@ void sim_leave(int *held);
 extern int sim_sticky; /* the error of a dead GPU, or 0 */
 bool sim_refuses(const char *library);
 bool sim_loses_nan(const char *library);
-extern int sim_live, sim_launches, sim_matmuls, sim_convolutions, sim_graphs, sim_waits,
+extern int sim_live, sim_launches, sim_matmuls, sim_convolutions, sim_graphs, sim_plans, sim_waits,
     sim_idle_waits;
 
 /* ---- memory ---------------------------------------------------------------------------------- */

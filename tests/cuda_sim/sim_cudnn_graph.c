@@ -378,6 +378,7 @@ static cudnnStatus_t finalize_plan(descriptor *d)
         return KAS_CUDNN_BAD_PARAM;
     d->conv = config->conv;
     d->engine = config->engine;
+    sim_plans++;
     return d->engine->refuses ? KAS_CUDNN_NOT_SUPPORTED : KAS_CUDNN_SUCCESS;
 }
 
@@ -512,7 +513,9 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const desc,
     case KAS_DNN_ENGINE_NUMERICAL_NOTES * 32 + KAS_DNN_TYPE_NUMERICAL_NOTE:
         return get_notes(d, count, out);
     case KAS_DNN_ENGINE_BEHAVIOR_NOTES * 32 + KAS_DNN_TYPE_BEHAVIOR_NOTE:
-        *count = 0;
+        *count = d->engine->compiled;
+        if (*count)
+            *(int32_t *)out = KAS_DNN_BEHAVIOR_RUNTIME_COMPILATION;
         return KAS_CUDNN_SUCCESS;
     case KAS_DNN_KNOB_TYPE * 32 + KAS_DNN_TYPE_KNOB:
         *count = 1;

@@ -9,8 +9,8 @@
 
 #include "sim.h"
 
-int sim_sticky, sim_live, sim_launches, sim_matmuls, sim_convolutions, sim_graphs, sim_waits,
-    sim_idle_waits;
+int sim_sticky, sim_live, sim_launches, sim_matmuls, sim_convolutions, sim_graphs, sim_plans,
+    sim_waits, sim_idle_waits;
 static int makings;
 
 static struct {
@@ -221,6 +221,11 @@ int kas_sim_graphs(void)
     return sim_graphs;
 }
 
+int kas_sim_plans(void)
+{
+    return sim_plans;
+}
+
 void kas_sim_refuse(const char *libraries)
 {
     snprintf(sim.refused, sizeof sim.refused, "%s", libraries);
@@ -235,7 +240,7 @@ void kas_sim_reset(void)
 {
     sim_driver_reset();
     kas_sim_fail(NULL, 0, 0, false);
-    sim_sticky = sim_launches = sim_matmuls = sim_convolutions = sim_graphs = 0;
+    sim_sticky = sim_launches = sim_matmuls = sim_convolutions = sim_graphs = sim_plans = 0;
     sim_waits = sim_idle_waits = makings = 0;
     sim.refused[0] = sim.loses_nan[0] = '\0';
 }

@@ -187,6 +187,8 @@ static int run_command(int argc, char **argv)
 
 int kas_cli_main(int argc, char **argv)
 {
+    if (getenv("KAS_DEBUG"))
+        kas_log_set_level(KAS_LOG_DEBUG);
     if (argc < 2) {
         print_help(stderr);
         return KAS_USAGE;
