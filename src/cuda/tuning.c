@@ -1,5 +1,6 @@
 #include "cuda/tuning.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +15,9 @@ enum {
     MAX_RUN = 8, /* most candidates that are timed, or are seen to lose NaN */
     /* Once a candidate is timed, no more than so many are made: one may take the library a second. */
     MAX_MADE = 12,
-    SAMPLES = 5, /* samples of a candidate, of which the median counts */
-    /* launches of a sample, as one graph, so that the cost of launching is not measured */
-    LAUNCHES = 10,
+    SAMPLES = 5,      /* samples of a candidate, of which the median counts */
+    LONG_SAMPLES = 3, /* of one that takes more than a millisecond */
+    LAUNCHES = 10,    /* most launches of a sample, see `enough` */
     /* A candidate of which none of three launches takes less than three times the best time so far is not
      * timed further: of a single one the machine may disturb the measurement. */
     HOPELESS = 3,
@@ -30,6 +31,8 @@ enum {
 static const double worth = 0.98;
 /* What the host's launch of a call may take, in seconds, which one launch on an idle stream includes */
 static const double launching = 50e-6;
+/* A sample is one graph of launches for about so many seconds, so that the cost of launching is not measured */
+static const double enough = 500e-6, long_call = 1e-3;
 
 /* Scratch memory for a call. A bias, which is smaller than w, shares w's. */
 enum { X, W, Y, RESIDUAL, OPERANDS };
@@ -59,7 +62,8 @@ typedef struct choice {
 typedef struct stopwatch {
     const kas_tuned *t;
     CUevent start, stop;
-    CUgraphExec launches;         /* launches of the candidate that is being timed */
+    int repeats;                  /* launches in a sample */
+    CUgraphExec launches;         /* those of the candidate that is being timed */
     CUdeviceptr memory[OPERANDS]; /* 0: none */
     kas_conv_operands operands;
     char *pixel; /* host memory that copies in the stream may still write */
@@ -110,8 +114,9 @@ static kas_status run_once(kas_cuda *cuda, const stopwatch *s)
 
 static kas_status run_often(kas_cuda *cuda, const void *stopwatch_of)
 {
-    for (int i = 0; i < LAUNCHES; i++)
-        KAS_TRY(run_once(cuda, stopwatch_of));
+    const stopwatch *s = stopwatch_of;
+    for (int i = 0; i < s->repeats; i++)
+        KAS_TRY(run_once(cuda, s));
     return KAS_OK;
 }
 
@@ -132,7 +137,7 @@ static kas_status sample(kas_cuda *cuda, const stopwatch *s, double *seconds)
     KAS_TRY(KAS_CU(cuda, cuEventRecord(s->start, cuda->stream)));
     KAS_TRY(KAS_CU(cuda, cuGraphLaunch(s->launches, cuda->stream)));
     KAS_TRY(stop(cuda, s, seconds));
-    *seconds /= LAUNCHES;
+    *seconds /= s->repeats;
     return KAS_OK;
 }
 
@@ -218,8 +223,8 @@ static kas_status take_samples(kas_cuda *cuda, stopwatch *s, double best, double
 {
     double seconds[SAMPLES];
     KAS_TRY(run_once(cuda, s)); /* loads modules, warms caches */
-    const double most = HOPELESS * best + launching;
-    double least = best > 0 ? INFINITY : 0, once;
+    const double most = best > 0 ? HOPELESS * best + launching : DBL_MAX;
+    double least = INFINITY, once;
     for (int i = 0; i < TRIES && least > most; i++) {
         KAS_TRY(time_once(cuda, s, &once));
         least = fmin(least, once);
@@ -228,11 +233,13 @@ static kas_status take_samples(kas_cuda *cuda, stopwatch *s, double best, double
         *median = least;
         return KAS_OK;
     }
+    s->repeats = (int)fmax(1, fmin(LAUNCHES, ceil(enough / least)));
+    const int samples = least > long_call ? LONG_SAMPLES : SAMPLES;
     KAS_TRY(kas_cuda_make_graph(cuda, run_often, s, &s->launches));
-    for (int i = 0; i < SAMPLES; i++)
+    for (int i = 0; i < samples; i++)
         KAS_TRY(sample(cuda, s, &seconds[i]));
-    qsort(seconds, SAMPLES, sizeof *seconds, ascending);
-    *median = seconds[SAMPLES / 2];
+    qsort(seconds, (size_t)samples, sizeof *seconds, ascending);
+    *median = seconds[samples / 2];
     return KAS_OK;
 }
 
