@@ -81,17 +81,15 @@ void kas_cli_error(struct argp_state *state, const char *format, ...)
     fprintf(stderr, "\nTry `%s --help'.\n", state->name);
 }
 
-kas_status kas_cli_parse(const struct argp *argp, int argc, char **argv, void *input, bool *done)
+kas_status kas_cli_parse(const struct argp *argp, int argc, char **argv, void *input)
 {
-    *done = false;
     /* argp's own --help calls exit, but only main ends the process, so it is handled here. */
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         bool help = strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-?") == 0;
         if (help || strcmp(argv[i], "--usage") == 0) {
             unsigned what = help ? ARGP_HELP_STD_HELP : ARGP_HELP_USAGE;
             argp_help(argp, stdout, what & ~(unsigned)ARGP_HELP_EXIT_OK, argv[0]);
-            *done = true;
-            return KAS_OK;
+            return KAS_SHOWN;
         }
     }
     usage_error = false;
@@ -162,6 +160,8 @@ error_t kas_cli_set(struct argp_state *state, const struct argp_option *options,
 
 static int finish(kas_status status)
 {
+    if (status == KAS_SHOWN)
+        status = KAS_OK;
     if (status != KAS_OK && kas_error()[0])
         fprintf(stderr, "kas-gpu: error: %s\n", kas_error());
     const kas_status printed = kas_print_end();

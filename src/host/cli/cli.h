@@ -42,9 +42,9 @@ void kas_print_flush(void); /* for long commands, to show each line at once */
 kas_status kas_print_end(void);
 
 /* Parses the command line. On an error it returns KAS_USAGE (argp has printed the message)
- * instead of ending the process. *done is set when --help or --usage was printed and nothing is
- * left to do. */
-kas_status kas_cli_parse(const struct argp *argp, int argc, char **argv, void *input, bool *done);
+ * instead of ending the process, and KAS_SHOWN when --help or --usage was printed and nothing is left
+ * to do. */
+kas_status kas_cli_parse(const struct argp *argp, int argc, char **argv, void *input);
 
 typedef struct kas_command {
     const char *name;

@@ -37,7 +37,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static kas_status parse_arguments(const kas_study_command *command, int argc, char **argv,
-                                  kas_study_args *out, bool *done)
+                                  kas_study_args *out)
 {
     static const struct argp_child children[] = {{&kas_cli_common_argp, 0, NULL, 0}, {0}};
     static const struct argp_option none[] = {{0}};
@@ -55,7 +55,7 @@ static kas_status parse_arguments(const kas_study_command *command, int argc, ch
                               children,
                               0,
                               0};
-    return kas_cli_parse(&argp, argc, argv, out, done);
+    return kas_cli_parse(&argp, argc, argv, out);
 }
 
 kas_status kas_study_view_read(const char *study, kas_study_view *v)
@@ -104,10 +104,7 @@ kas_status kas_study_run(const kas_study_command *command, int argc, char **argv
     kas_study_args args;
     kas_study_view view;
     kas_buf out = {0};
-    bool done;
-    KAS_TRY(parse_arguments(command, argc, argv, &args, &done));
-    if (done)
-        return KAS_OK;
+    KAS_TRY(parse_arguments(command, argc, argv, &args));
     if (args.watch)
         return command->watch(command, &args);
     kas_status status = kas_study_view_open(args.study, &view);

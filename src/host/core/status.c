@@ -109,6 +109,8 @@ const char *kas_error(void)
 int kas_exit_code(kas_status status)
 {
     switch (status) {
+    case KAS_SHOWN:
+        return KAS_OK;
     case KAS_NO_MEMORY:
     case KAS_MACHINE:
         return KAS_FAILURE;

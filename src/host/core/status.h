@@ -31,8 +31,9 @@ typedef enum kas_status {
     KAS_DEVICE_LOST = 202, /* sticky device error: the process must be restarted */
     KAS_ILLEGAL = 203,     /* a kernel breaks a rule of the search space */
     KAS_OVER_BUDGET = 204, /* a kernel obeys the rules but exceeds the budget */
-    KAS_MACHINE = 205      /* a fault of the machine: a full disk, no memory, no compiler; the
+    KAS_MACHINE = 205,     /* a fault of the machine: a full disk, no memory, no compiler; the
                               same call may succeed later or elsewhere */
+    KAS_SHOWN = 206 /* no failure: help was asked for and printed, and nothing is left to do */
 } kas_status;
 
 /* Returns whether a kernel does not fit where it was put: illegal, over the budget or unsupported. */

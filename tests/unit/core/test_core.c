@@ -51,7 +51,8 @@ TEST(every_status_has_an_exit_code_users_know)
     const kas_status all[] = {
         KAS_OK,      KAS_FAILURE,     KAS_USAGE,       KAS_BAD_INPUT,     KAS_STORE,
         KAS_DEVICE,  KAS_NO_MEMORY,   KAS_UNSUPPORTED, KAS_NOTHING_VALID, KAS_PREEMPTED,
-        KAS_ILLEGAL, KAS_OVER_BUDGET, KAS_DEVICE_LOST, KAS_INTERRUPTED,   KAS_MACHINE};
+        KAS_ILLEGAL, KAS_OVER_BUDGET, KAS_DEVICE_LOST, KAS_INTERRUPTED,   KAS_MACHINE,
+        KAS_SHOWN};
     const int known[] = {0, 1, 2, 3, 4, 5, 6, 75, 130};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         int code = kas_exit_code(all[i]), found = 0;

@@ -484,15 +484,14 @@ static kas_status run(int argc, char **argv)
                                           {0}};
     const struct argp argp = {option_list, parse, "STUDY|KERNEL.json...", doc, children, 0, 0};
     kas_assemble *a = calloc(1, sizeof *a);
-    bool done;
     if (!a)
         return kas_fail(KAS_NO_MEMORY, "no memory");
     a->validation = 0.1;
     a->device_name = "auto";
     a->samples = 1000;
     a->best = 8;
-    kas_status status = kas_cli_parse(&argp, argc, argv, a, &done);
-    if (status == KAS_OK && !done) {
+    kas_status status = kas_cli_parse(&argp, argc, argv, a);
+    if (status == KAS_OK) {
         status = kas_cli_recipe_get(&a->recipe_options, &a->recipe);
         if (status == KAS_OK)
             status = assemble(a);

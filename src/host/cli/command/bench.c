@@ -260,11 +260,8 @@ static kas_status run(int argc, char **argv)
         {0}};
     const struct argp argp = {option_list, parse, "[SUITE...]", doc, children, help_filter, 0};
     bench_cli o = {.net = kas_cli_net_defaults(), .bench.sample = kas_sample_defaults()};
-    bool done;
     o.net.h = 0; /* stays 0 without --input: each suite then has its own sizes */
-    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
-    if (done)
-        return KAS_OK;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o));
     take_net(&o);
     if (o.machine_name) {
         KAS_TRY(kas_machine_find(o.machine_name, o.bench.device, o.common.threads, &o.machine));

@@ -532,10 +532,7 @@ static kas_status run(int argc, char **argv)
     o.per_layer = KAS_PER_LAYER_AUTO;
     o.net.name = "resnet18";
     o.net.h = o.net.w = 0; /* choose_input */
-    bool done;
-    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
-    if (done)
-        return KAS_OK;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o));
     kas_cli_keep_on_device(&o.net, o.device, o.common.threads);
     static checker c; /* large */
     c.o = &o;

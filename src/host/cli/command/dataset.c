@@ -356,10 +356,7 @@ static kas_status run(int argc, char **argv)
                    .size = 32,
                    .classes = 10,
                    .folder = {.side = 224, .c = 3, .test_share = 0.1}};
-    bool done;
-    KAS_TRY(kas_cli_parse(&argp, argc, argv, &a, &done));
-    if (done)
-        return KAS_OK;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &a));
     const char *action = a.word_count ? a.words[0] : "";
     if (strcmp(action, "info") == 0)
         return run_info(&a);

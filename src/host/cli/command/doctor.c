@@ -336,10 +336,7 @@ static kas_status run(int argc, char **argv)
     static const struct argp argp = {option_list, parse, "", doc, children, 0, 0};
     static findings f; /* too large for the stack of every system */
     doctor_options o = {.device = "auto", .kernels = KAS_CALIBRATION_KERNELS};
-    bool done;
-    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
-    if (done)
-        return KAS_OK;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o));
     if (o.calibrate)
         return calibrate(&o);
     look(&f, o.common.threads);

@@ -253,10 +253,7 @@ static kas_status run(int argc, char **argv)
     static const struct argp argp = {option_list, parse, "STUDY|KERNEL.json", doc, children, 0, 0};
     export_cli o = {.net = kas_cli_net_defaults()};
     kas_export_model model = {0};
-    bool done;
-    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
-    if (done)
-        return KAS_OK;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o));
     if (!o.device)
         o.device = "auto";
     kas_cli_keep_on_device(&o.net, o.device, o.common.threads);

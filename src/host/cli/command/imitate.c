@@ -199,10 +199,7 @@ static kas_status run(int argc, char **argv)
                                           {0}};
     const struct argp argp = {option_list, parse, "", doc, children, 0, 0};
     imitate_cli o = {.validation = 0.1, .device = "auto"};
-    bool done;
-    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
-    if (done)
-        return KAS_OK;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o));
     if (!o.recipe_options.name)
         o.recipe_options.name = "imitation";
     KAS_TRY(kas_cli_recipe_get(&o.recipe_options, &o.recipe));

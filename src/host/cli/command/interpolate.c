@@ -430,10 +430,7 @@ static kas_status run(int argc, char **argv)
     static const struct argp argp = {option_list, parse, "A.json B.json", doc, children, 0, 0};
     interpolate_options o = {
         .net = kas_cli_net_defaults(), .machine = "auto", .points = 9, .within = 2};
-    bool done;
-    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
-    if (done)
-        return KAS_OK;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o));
     kas_cli_keep_on_machine(&o.net, o.machine);
     o.net.keep.threads = o.common.threads;
     session s = {.o = &o};

@@ -107,10 +107,7 @@ static kas_status run(int argc, char **argv)
     static const struct argp argp = {option_list, parse, "show NAME\ncheck FILE", doc, children,
                                      0,           0};
     net_options o = {.c = 3, .h = 32, .w = 32, .classes = 10};
-    bool done;
-    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
-    if (done)
-        return KAS_OK;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o));
     kas_net *net = NULL;
     kas_target *targets = NULL;
     int count = 0;

@@ -314,10 +314,7 @@ static kas_status run(int argc, char **argv)
     static const struct argp argp = {option_list, parse, "[KERNEL.json...]", doc, children, 0, 0};
     predict_options o = {
         .net = kas_cli_net_defaults(), .machine = "auto", .batch = KAS_LATENCY_BATCH};
-    bool done;
-    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
-    if (done)
-        return KAS_OK;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o));
     kas_cli_keep_on_machine(&o.net, o.machine);
     o.net.keep.threads = o.common.threads;
     o.net.keep.batch = o.batch;

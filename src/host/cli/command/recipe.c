@@ -116,10 +116,7 @@ static kas_status run(int argc, char **argv)
     static const struct argp argp = {NULL, parse, "list\nshow NAME|FILE", doc, children, 0, 0};
     recipe_options o = {0};
     kas_buf out = {0};
-    bool done;
-    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
-    if (done)
-        return KAS_OK;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o));
     kas_status status = strcmp(o.action, "list") == 0 ? list(&o, &out) : show(&o, &out);
     if (status == KAS_OK)
         printf("%s", kas_buf_text(&out));

@@ -112,10 +112,7 @@ static kas_status run(int argc, char **argv)
     static const struct argp_child children[] = {{&kas_cli_common_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {option_list, parse, "STUDY [STUDY...]", doc, children, 0, 0};
     report_cli o = {.output = "report.html"};
-    bool done;
-    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
-    if (done)
-        return KAS_OK;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o));
     kas_buf about = {0}, page = {0};
     describe_program(&about);
     kas_status status = check_different(&o);

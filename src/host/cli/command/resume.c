@@ -52,10 +52,7 @@ static kas_status run(int argc, char **argv)
                                                  {0}};
     static const struct argp argp = {option_list, parse, "STUDY", doc, children, 0, 0};
     resume_options o = {.request = kas_search_request()};
-    bool done;
-    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
-    if (done)
-        return KAS_OK;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o));
     kas_session session;
     kas_status status = kas_session_resume(&o.request, &session);
     if (status == KAS_OK)

@@ -390,10 +390,7 @@ static kas_status run(int argc, char **argv)
     const struct argp argp = {option_list, parse, "--net NAME", doc, children, 0, 0};
     sample_options o = {
         .net = kas_cli_net_defaults(), .sample = kas_sample_defaults(), .space = -1, .count = 10};
-    bool done;
-    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
-    if (done)
-        return KAS_OK;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o));
     kas_net *net = NULL;
     kas_target *targets = NULL;
     kas_sampler *sampler = NULL;

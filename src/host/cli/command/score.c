@@ -552,11 +552,8 @@ static kas_status run(int argc, char **argv)
                        .scores = "fisher,naswot,synflow,params,flops",
                        .batch = 16,
                        .draws = 1};
-    bool done;
     o.net.h = o.net.classes = 0; /* stay 0 without --input and --classes */
-    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
-    if (done)
-        return KAS_OK;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o));
     kas_cli_keep_on_machine(&o.net, o.machine);
     session s = {.o = &o};
     const kas_status status = run_session(&s);

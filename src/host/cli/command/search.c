@@ -558,13 +558,10 @@ static kas_status run(int argc, char **argv)
         {&kas_search_lead_argp, 0, NULL, 0},  {0}};
     const struct argp argp = {option_list, parse, "", doc, children, 0, 0};
     search_command c = {.objective = -1, .request = kas_search_request()};
-    bool done;
     c.request.search = kas_search_options_default();
     c.request.search.latency = c.request.search.flops = NAN;
     c.request.search.finalists = c.request.search.strategy = c.request.search.ancestors = -1;
-    KAS_TRY(kas_cli_parse(&argp, argc, argv, &c, &done));
-    if (done)
-        return KAS_OK;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &c));
     KAS_TRY(kas_cli_recipe_get(&c.recipe, &c.request.search.recipe));
     if (!c.known_given)
         c.request.search.known = c.request.search.strategy != KAS_STRATEGY_RANDOM;

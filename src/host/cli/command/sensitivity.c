@@ -384,10 +384,7 @@ static kas_status run(int argc, char **argv)
     static const struct argp argp = {option_list, parse, "KERNEL.json...", doc, children, 0, 0};
     sensitivity_options o = {
         .net = kas_cli_net_defaults(), .machine = "auto", .batch = 16, .draws = 1};
-    bool done;
-    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
-    if (done)
-        return KAS_OK;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o));
     session *s = calloc(1, sizeof *s);
     if (!s)
         return kas_fail(KAS_NO_MEMORY, "no memory");

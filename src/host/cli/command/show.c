@@ -507,10 +507,7 @@ static kas_status run(int argc, char **argv)
         {&kas_cli_net_argp, 0, NULL, 0}, {&kas_cli_common_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {option_list, parse, "KERNEL.json", doc, children, 0, 0};
     show_options o = {.net = kas_cli_net_defaults(), .batch = 64};
-    bool done;
-    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
-    if (done)
-        return KAS_OK;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o));
     view v = {0};
     kas_buf out = {0};
     kas_status status = open_view(&o, &v);

@@ -119,9 +119,8 @@ static kas_status run(int argc, char **argv)
     static const struct argp argp = {
         option_list, parse, "start|stop|status DIR\nimport|export STUDY", doc, children, 0, 0};
     store_options o = {.action = NULL};
-    bool done;
-    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
-    return done ? KAS_OK : act(&o);
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o));
+    return act(&o);
 }
 
 const kas_command kas_command_store = {

@@ -541,10 +541,7 @@ static kas_status run(int argc, char **argv)
     const struct argp argp = {option_list, parse, "", doc, children, 0, 0};
     train_cli o = {
         .validation = 0.1, .device = "auto", .ranks.timeout = 600, .argc = argc, .argv = argv};
-    bool done;
-    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
-    if (done)
-        return KAS_OK;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o));
     KAS_TRY(kas_cli_recipe_get(&o.recipe_options, &o.recipe));
     KAS_TRY(check_files(&o));
     KAS_TRY(o.nodes ? kas_cli_slurm_find(o.device, o.asked_ranks, o.nodes, &o.ranks)

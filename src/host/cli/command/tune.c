@@ -318,10 +318,7 @@ static kas_status run(int argc, char **argv)
     tune_command o = {
         .net = kas_cli_net_defaults(), .tune = {.trials = KAS_TUNE_TRIALS}, .device = "auto"};
     session s = {0};
-    bool done;
-    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
-    if (done)
-        return KAS_OK;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o));
     kas_cli_keep_on_device(&o.net, o.device, o.common.threads);
     const kas_status status = tune(&o, &s);
     kas_buf_free(&s.made);

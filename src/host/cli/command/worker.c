@@ -58,10 +58,7 @@ static kas_status run(int argc, char **argv)
         {&kas_search_work_argp, 0, NULL, 0}, {&kas_cli_common_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {option_list, parse, "", doc, children, 0, 0};
     worker_options o = {.request = kas_search_request()};
-    bool done;
-    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
-    if (done)
-        return KAS_OK;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o));
     kas_session session;
     o.request.threads = o.common.threads;
     kas_status status = kas_session_join(&o.request, &session);
