@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/thread.h"
 #include "host/study/problem.h"
 
 kas_status kas_search_machine(const kas_search_options *options, const kas_devices *devices,
@@ -135,6 +136,31 @@ static kas_status remember(void *context, const kas_work *work)
     return kas_legality_remember(f->legality, work);
 }
 
+typedef struct preparing {
+    const kas_search_forecast *forecast;
+    const kas_coming *list;
+} preparing;
+
+static kas_status prepare_one(void *context, int thread, int item)
+{
+    const preparing *p = context;
+    const kas_coming *one = &p->list[item];
+    kas_work work = {.state = KAS_WORK_QUEUED};
+    if (p->forecast->predictor)
+        KAS_TRY(predict(p->forecast, one->replacement, &work));
+    return kas_work_discarded(work.state) ? KAS_OK
+                                          : kas_legality_prepare(p->forecast->legality, one->name,
+                                                                 one->replacement, thread, item);
+}
+
+/* Only the scores are worth it: a prediction takes milliseconds, and is made once more. */
+static kas_status prepare(void *context, const kas_coming *list, int count)
+{
+    preparing p = {context, list};
+    return kas_thread_each(count, count, prepare_one, &p);
+}
+
+_Static_assert((int)KAS_LEGALITY_PREPARED >= (int)KAS_COMING_MOST, "each has a place");
 _Static_assert((int)KAS_BUCKET_SCORES == (int)KAS_SCORE_PARTS, "a bucket compares all parts");
 
 static kas_status score(void *context, const kas_replacement *replacement,
@@ -147,9 +173,11 @@ static kas_status score(void *context, const kas_replacement *replacement,
 kas_status kas_search_forecast_ask(kas_search_forecast *f, const kas_search_options *options,
                                    kas_forecast *out)
 {
-    *out = (kas_forecast){.judge = judge, .context = f, .keep = options->keep_slower ? keep : NULL};
-    if (f->legality)
-        out->remember = remember;
+    *out = (kas_forecast){.judge = judge,
+                          .context = f,
+                          .keep = options->keep_slower ? keep : NULL,
+                          .remember = f->legality ? remember : NULL,
+                          .prepare = f->legality ? prepare : NULL};
     if (options->keep_slower && !f->predictor)
         return kas_fail(KAS_USAGE, "--keep-slower needs a machine model, and the study has none");
     if (f->prefilter) {

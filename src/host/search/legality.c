@@ -11,7 +11,11 @@
 struct kas_legality {
     kas_minibatch minibatch[KAS_SCORE_MINIBATCHES];
     kas_score_setup setup;
-    kas_score_memory memory;
+    kas_score_memory memory[KAS_LEGALITY_PREPARED];
+    struct {
+        char name[KAS_NAME_SIZE];
+        double score;
+    } prepared[KAS_LEGALITY_PREPARED];
     int score;
     double original, tolerance;
     kas_originals originals; /* with the score imitation */
@@ -73,7 +77,7 @@ static kas_status prepare(kas_legality *l, const kas_search_options *options,
     l->setup.asked[l->score] = true;
     KAS_TRY(kas_minibatches_draw(problem->dataset, batch, kas_scores_minibatches(l->setup.asked),
                                  options->seed, l->minibatch));
-    KAS_TRY(kas_legality_score(l, NULL, &l->memory, &l->original));
+    KAS_TRY(kas_legality_score(l, NULL, l->memory, &l->original));
     return isfinite(l->original)
                ? KAS_OK
                : kas_fail(KAS_BAD_INPUT,
@@ -105,9 +109,30 @@ void kas_legality_close(kas_legality *l)
         return;
     for (int m = 0; m < KAS_SCORE_MINIBATCHES; m++)
         kas_minibatch_free(&l->minibatch[m]);
-    kas_score_memory_free(&l->memory);
+    for (int t = 0; t < KAS_LEGALITY_PREPARED; t++)
+        kas_score_memory_free(&l->memory[t]);
     kas_originals_free(&l->originals);
     free(l);
+}
+
+kas_status kas_legality_prepare(kas_legality *l, const char *name,
+                                const kas_replacement *replacement, int thread, int place)
+{
+    const kas_status status =
+        kas_legality_score(l, replacement, &l->memory[thread], &l->prepared[place].score);
+    snprintf(l->prepared[place].name, KAS_NAME_SIZE, "%s", status == KAS_OK ? name : "");
+    return status == KAS_ILLEGAL || status == KAS_UNSUPPORTED ? KAS_OK : status;
+}
+
+static kas_status find_score(kas_legality *l, const kas_replacement *replacement, const char *name,
+                             double *out)
+{
+    for (int i = 0; i < KAS_LEGALITY_PREPARED && *name; i++)
+        if (strcmp(l->prepared[i].name, name) == 0) {
+            *out = l->prepared[i].score;
+            return KAS_OK;
+        }
+    return kas_legality_score(l, replacement, l->memory, out);
 }
 
 /* Scores a kernel's text. */
@@ -152,7 +177,7 @@ kas_status kas_legality_judge(kas_legality *l, const kas_replacement *replacemen
 {
     double found;
     const double least = kas_legality_least(l);
-    const kas_status status = kas_legality_score(l, replacement, &l->memory, &found);
+    const kas_status status = find_score(l, replacement, work->name, &found);
     if (status == KAS_ILLEGAL || status == KAS_UNSUPPORTED)
         return KAS_OK;
     KAS_TRY(status);

@@ -9,6 +9,7 @@
 #define KAS_SEARCH_LEGALITY_H
 
 #include "host/score/untrained/score.h"
+#include "host/space/canonical.h"
 #include "host/store/store.h"
 #include "host/study/problem.h"
 
@@ -36,6 +37,13 @@ double kas_legality_least(const kas_legality *legality);
  * cannot be evaluated. */
 kas_status kas_legality_score(const kas_legality *legality, const kas_replacement *replacement,
                               kas_score_memory *memory, double *score);
+
+/* Computes the score of a candidate before it is judged, and keeps it by the candidate's name.
+ * Several threads may do so at once, each with a `thread` and a `place` of its own below
+ * KAS_LEGALITY_PREPARED. */
+enum { KAS_LEGALITY_PREPARED = 32 };
+kas_status kas_legality_prepare(kas_legality *legality, const char *name,
+                                const kas_replacement *replacement, int thread, int place);
 
 /* Sets work->state to KAS_WORK_LOW_SCORE, and work->reason, if the candidate is rejected: its
  * score is below what is allowed, or is no finite number, or, with the score imitation, it computes

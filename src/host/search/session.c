@@ -155,6 +155,7 @@ static kas_status open_strategy(kas_session *s)
     KAS_TRY(kas_session_read_init(s));
     KAS_TRY(kas_search_forecast_open_scores(&s->search, &s->problem, f));
     KAS_TRY(kas_search_forecast_ask(f, &s->search, &forecast));
+    forecast.together = s->search.threads * s->workers; /* they wait when a generation begins */
     KAS_TRY(kas_strategy_open(
         &s->search, s->problem.target, s->problem.targets, kas_buf_text(&s->from),
         f->predictor || f->legality || f->prefilter ? &forecast : NULL, &s->strategy));

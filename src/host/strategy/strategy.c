@@ -22,6 +22,13 @@ enum {
     MOST_KEPT = 500     /* of which --keep-slower leaves nothing */
 };
 
+/* A candidate before it is a work item. */
+typedef struct proposal {
+    char name[KAS_NAME_SIZE], origin[64], parents[64];
+    int64_t attempt;
+    kas_replacement replacement;
+} proposal;
+
 /* A strategy on its way through the list. */
 typedef struct source {
     const kas_search_options *options;
@@ -42,14 +49,17 @@ typedef struct source {
     uint64_t attempt, illegal, twice, born; /* of children: attempts, those in vain, and the rest */
     kas_proposals proposals;                /* of a program, for this generation */
     kas_buckets buckets;                    /* candidates that wait for others of like FLOPs */
+    proposal coming[KAS_COMING_MOST];       /* [comings] of this generation; the first `taken` of */
+    int comings, taken;                     /* these are judged */
+    kas_status ended; /* why there are no more behind them; KAS_OK: there are */
+    char why[512];
 } source;
 
-/* A candidate before it is a work item. */
-typedef struct proposal {
-    char name[KAS_NAME_SIZE], origin[64], parents[64];
-    int64_t attempt;
-    kas_replacement replacement;
-} proposal;
+/* Returns the number of the candidate that is proposed next. */
+static int64_t place(const source *s)
+{
+    return s->index + s->comings - s->taken;
+}
 
 /* ---- one candidate --------------------------------------------------------------------------- */
 
@@ -74,7 +84,7 @@ static kas_status propose_sample(source *s, proposal *out)
 static kas_status propose_first(source *s, proposal *out)
 {
     bool is_new;
-    kas_first *first = &s->first[s->index];
+    kas_first *first = &s->first[place(s)];
     *out = (proposal){.attempt = -1, .replacement = first->replacement};
     memcpy(out->name, first->name, sizeof out->name);
     memcpy(out->origin, first->origin, sizeof out->origin);
@@ -121,7 +131,7 @@ static kas_status propose_child(source *s, proposal *out)
     if (born)
         return KAS_OK;
     kas_info("no new child in %d attempts: candidate %" PRId64 " is drawn at random", MOST_TRIES,
-             s->index);
+             place(s));
     return propose_sample(s, out);
 }
 
@@ -143,7 +153,7 @@ static kas_status propose_from_tree(source *s, proposal *out, bool *found)
 static kas_status propose_any(source *s, proposal *out, bool *from_tree)
 {
     *from_tree = false;
-    if (s->index < s->firsts)
+    if (place(s) < s->firsts)
         return propose_first(s, out);
     const kas_proposed *one = kas_proposals_next(&s->proposals);
     if (one) {
@@ -182,7 +192,7 @@ static kas_status keep(source *s, proposal *p, bool *left)
 /* Proposes until something is left. Of the first candidates it is known that something is. */
 static kas_status propose(source *s, proposal *out)
 {
-    bool left = !s->forecast.keep || s->index < s->firsts;
+    bool left = !s->forecast.keep || place(s) < s->firsts;
     KAS_TRY(propose_one(s, out));
     if (left)
         return KAS_OK;
@@ -270,6 +280,64 @@ static void number(source *s, kas_work *out)
     s->members += !kas_work_discarded(out->state);
 }
 
+/* Returns how many candidates that reach training the generation has. The first candidates are all
+ * in generation 0, however many they are. */
+static int size_of(const source *s, int generation)
+{
+    const kas_search_options *o = s->options;
+    if (!kas_search_in_generations(o))
+        return INT32_MAX;
+    if (generation > 0)
+        return o->generation;
+    const int size = o->strategy == KAS_STRATEGY_EVOLUTION ? o->population : o->generation;
+    return size > s->firsts ? size : s->firsts;
+}
+
+/* Returns how many candidates are proposed before the next one is judged. None of them may depend on
+ * a judgement, and none may be too many for the generation, even if all pass. */
+static int count_coming(const source *s)
+{
+    const kas_forecast *f = &s->forecast;
+    const int left = size_of(s, s->generation) - s->members;
+    int most = f->together < KAS_COMING_MOST ? f->together : KAS_COMING_MOST;
+    if (!f->prepare || f->score || !kas_search_in_generations(s->options))
+        return 1;
+    if (s->index < s->firsts && s->firsts - s->index < most) /* proposals of a program come next */
+        most = (int)(s->firsts - s->index);
+    return left < most ? left : most;
+}
+
+/* Proposes the next candidates, and has their forecasts prepared but for those that the store has. */
+static kas_status propose_some(source *s, const kas_work *items, int count)
+{
+    const int wanted = count_coming(s);
+    kas_coming list[KAS_COMING_MOST];
+    int unknown = 0;
+    s->comings = s->taken = 0;
+    while (s->ended == KAS_OK && (s->comings == 0 || s->comings < wanted)) {
+        proposal *p = &s->coming[s->comings];
+        s->ended = propose(s, p);
+        if (s->ended != KAS_OK)
+            break;
+        s->comings++;
+        if (!stored_name(items, count, p->name))
+            list[unknown++] = (kas_coming){p->name, &p->replacement};
+    }
+    if (s->ended != KAS_OK && !*s->why)
+        snprintf(s->why, sizeof s->why, "%s", kas_error());
+    if (s->comings == 0)
+        return kas_fail(s->ended, "%s", s->why);
+    return unknown > 1 ? s->forecast.prepare(s->forecast.context, list, unknown) : KAS_OK;
+}
+
+static kas_status take_proposal(source *s, const kas_work *items, int count, proposal *out)
+{
+    if (s->taken == s->comings)
+        KAS_TRY(propose_some(s, items, count));
+    *out = s->coming[s->taken++];
+    return KAS_OK;
+}
+
 /* Makes one candidate. It is ready at once, or waits in its bucket: then *ready is false. */
 static kas_status make(source *s, const kas_work *items, int count, kas_work *out, bool *ready)
 {
@@ -277,7 +345,7 @@ static kas_status make(source *s, const kas_work *items, int count, kas_work *ou
     double score[KAS_BUCKET_SCORES] = {NAN, NAN, NAN, NAN};
     const kas_work *old = NULL;
     bool waits = s->forecast.score && s->index >= s->firsts;
-    kas_status status = propose(s, &p);
+    kas_status status = take_proposal(s, items, count, &p);
     waits = waits && strcmp(p.origin, KAS_ORIGIN_PROPOSED) != 0;
     if (status == KAS_OK)
         status = describe(&p, out);
@@ -301,19 +369,6 @@ static kas_status make(source *s, const kas_work *items, int count, kas_work *ou
 }
 
 /* ---- generations ----------------------------------------------------------------------------- */
-
-/* Returns how many candidates that reach training the generation has. The first candidates are all
- * in generation 0, however many they are. */
-static int size_of(const source *s, int generation)
-{
-    const kas_search_options *o = s->options;
-    if (!kas_search_in_generations(o))
-        return INT32_MAX;
-    if (generation > 0)
-        return o->generation;
-    const int size = o->strategy == KAS_STRATEGY_EVOLUTION ? o->population : o->generation;
-    return size > s->firsts ? size : s->firsts;
-}
 
 /* Returns whether the store has the results of all candidates so far, and of the unmodified
  * network, with which they are compared. One that the machine could not evaluate will be tried
@@ -413,6 +468,8 @@ static kas_status next(void *context, const kas_work *items, int count, kas_work
 static void close_source(void *context)
 {
     source *s = context;
+    while (s->taken < s->comings)
+        kas_replacement_free(&s->coming[s->taken++].replacement);
     kas_proposals_free(&s->proposals);
     kas_buckets_free(&s->buckets);
     kas_population_free(&s->population);

@@ -39,6 +39,13 @@ typedef struct kas_strategy {
     void *context;
 } kas_strategy;
 
+/* A candidate that was proposed and is not judged yet. */
+enum { KAS_COMING_MOST = 20 };
+typedef struct kas_coming {
+    const char *name;
+    const kas_replacement *replacement;
+} kas_coming;
+
 /* A forecast made before anything is compiled. */
 typedef struct kas_forecast {
     /* Sets work->predicted and, when the candidate is not worth compiling, work->state to
@@ -50,6 +57,11 @@ typedef struct kas_forecast {
      * that need not be known. */
     kas_status (*remember)(void *context, const kas_work *work);
     void *context;
+    /* Computes on several cores what `judge` will ask for of candidates that are judged next, at most
+     * KAS_COMING_MOST; `together` is how many are worth it. It changes no judgement. NULL: `judge`
+     * computes it. */
+    kas_status (*prepare)(void *context, const kas_coming *list, int count);
+    int together;
     /* Takes a candidate's kernels away from some layers, and gives it its new name; a pure function
      * as well. KAS_ILLEGAL, KAS_UNSUPPORTED or KAS_OVER_BUDGET: nothing is left of it. NULL: every
      * candidate stays as it is. */

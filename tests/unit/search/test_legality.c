@@ -99,6 +99,32 @@ TEST(rejects_by_imitation)
     kas_problem_close(&p);
 }
 
+/* What was scored before is not scored again, but for another candidate. */
+TEST(prepared_scores_are_used)
+{
+    kas_problem p;
+    kas_search_options options = kas_search_options_default();
+    kas_legality *legality;
+    kas_replacement r, plain;
+    open_problem(&p);
+    place(&p, "group_conv", &r);
+    place(&p, "conv", &plain);
+    snprintf(options.legality, sizeof options.legality, "imitation");
+    OK(kas_legality_open(&options, &p, KAS_LEGALITY_BATCH, &legality));
+    kas_work first = {.name = "one"}, again = {.name = "one"}, other = {.name = "other"};
+    OK(kas_legality_judge(legality, &r, &first));
+    assert_int_equal(first.state, KAS_WORK_LOW_SCORE);
+    OK(kas_legality_prepare(legality, "one", &r, 3, 5));
+    OK(kas_legality_judge(legality, &plain, &again)); /* under the name of the other kernel */
+    assert_string_equal(again.reason, first.reason);
+    OK(kas_legality_judge(legality, &plain, &other));
+    assert_string_not_equal(other.reason, first.reason);
+    kas_legality_close(legality);
+    kas_replacement_free(&r);
+    kas_replacement_free(&plain);
+    kas_problem_close(&p);
+}
+
 /* A kernel whose output overflows has no potential and is rejected, even where every potential is tolerated; a network of
  * which that is true cannot be compared with. */
 TEST(not_finite_is_rejected)

@@ -426,6 +426,49 @@ TEST_WITH(slow_ones_do_not_count, set_up, tear_down)
     forget(&s);
 }
 
+static int prepared, at_once;
+
+static kas_status prepare(void *context, const kas_coming *list, int count)
+{
+    (void)context;
+    prepared += count;
+    at_once = count > at_once ? count : at_once;
+    for (int i = 0; i < count; i++)
+        assert_true(strlen(list[i].name) == 16 && list[i].replacement->solution.flops > 0);
+    return KAS_OK;
+}
+
+/* However many are proposed before the first of them is judged, the list is the same, also where a
+ * process goes on within a generation, and what the store has is not prepared. */
+static void the_list_of_any_number_of_cores(void **state)
+{
+    (void)state;
+    static const kas_strategy_kind strategies[] = {KAS_STRATEGY_EVOLUTION, KAS_STRATEGY_TREE};
+    for (int i = 0; i < 2; i++) {
+        const kas_search_options o = options_of(strategies[i]);
+        oracle seer = {.calls = 0};
+        kas_forecast forecast = {.judge = predict, .context = &seer};
+        study alone = {.count = 0}, together = {.count = 0};
+        open_and_walk(&o, &forecast, &alone, 60);
+        forecast.prepare = prepare;
+        for (int until = 5; until <= 60; until += 11) {
+            prepared = at_once = 0;
+            forecast.together = until;
+            open_and_walk(&o, &forecast, &together, until);
+            assert_true(prepared <= 11 + 4 && at_once <= 12); /* at most one generation too many */
+        }
+        assert_true(together.count == 60 && at_once >= 2);
+        for (int k = 0; k < 60; k++) {
+            assert_string_equal(together.work[k].name, alone.work[k].name);
+            assert_string_equal(together.work[k].parents, alone.work[k].parents);
+            assert_int_equal(together.work[k].generation, alone.work[k].generation);
+            assert_int_equal(together.work[k].state, alone.work[k].state);
+        }
+        forget(&alone);
+        forget(&together);
+    }
+}
+
 static kas_status all_slow(void *context, const kas_replacement *replacement, kas_work *work)
 {
     (void)context, (void)replacement;
