@@ -76,6 +76,13 @@ if [ -n "${KAS_CIFAR100_DIR:-}" ]; then
 else
     skip_part "KAS_CIFAR100_DIR is not set: the real CIFAR-100 was not imported"
 fi
+# Folders that are not used are named, and no set has images that no network takes.
+for part in train val test; do
+    mkdir -p "$dir/three/$part/cat"
+    printf 'no image' >"$dir/three/$part/cat/a.png"
+done
+expect 3 'three: the test set is val; test is left out' "$kas" dataset import folder "$dir/three" -o "$dir/x.h5" --input 16
+expect 2 '--input: expected an integer in [8, 1024]' "$kas" dataset import folder "$dir/three" -o "$dir/x.h5" --input 1025
 # What does nothing is refused.
 expect 2 'make shapes takes no --grey' "$kas" dataset make shapes -o "$dir/x.h5" --grey
 expect 2 'import cifar100 takes no --input' "$kas" dataset import cifar100 "$dir" -o "$dir/x.h5" --input 16

@@ -11,7 +11,7 @@
 #include "host/core/sha256.h"
 #include "host/net/net_file.h"
 
-enum { MAX_IMAGE = 1024, MAX_CLASSES = 65535 };
+enum { MAX_CLASSES = 65535 };
 
 /* ---- specs of networks ----------------------------------------------------------------------- */
 
@@ -78,9 +78,9 @@ static kas_status check_range(const char *what, int value, int low, int high)
 
 static kas_status check_request(const kas_net_source *s)
 {
-    KAS_TRY(check_range("height of the images", s->h, 1, MAX_IMAGE));
-    KAS_TRY(check_range("width of the images", s->w, 1, MAX_IMAGE));
-    KAS_TRY(check_range("number of image channels", s->c, 1, MAX_IMAGE));
+    KAS_TRY(check_range("height of the images", s->h, 1, KAS_NET_MAX_IMAGE));
+    KAS_TRY(check_range("width of the images", s->w, 1, KAS_NET_MAX_IMAGE));
+    KAS_TRY(check_range("number of image channels", s->c, 1, KAS_NET_MAX_IMAGE));
     return check_range("number of classes", s->classes, 2, MAX_CLASSES);
 }
 

@@ -51,6 +51,7 @@ typedef enum kas_layer_op {
     KAS_LAYER_LAYER_NORM /* over the channels of each pixel; eps; "<name>.weight", ".bias" */
 } kas_layer_op;
 enum { KAS_LAYER_OPS = KAS_LAYER_LAYER_NORM + 1, KAS_LAYER_NAME = 64 };
+enum { KAS_NET_MAX_IMAGE = 1024 }; /* the longest side of the images */
 enum { KAS_MAX_POOL_TAPS = 255 }; /* pixels of a MAX_POOL window: the winner's number is one byte */
 
 typedef struct kas_layer {

@@ -239,8 +239,8 @@ TEST(missing_objects)
     CASE(r.leave_out = "test/images", "test/images is missing");
     CASE(r.leave_out = "test/labels", "test/labels is missing|integers [4]");
     CASE(r.leave_out = "classes", "attribute \"classes\" of / is missing|names of the classes");
-    CASE(r.leave_out = "mean", "attribute \"mean\" of / is missing|3 finite numbers");
-    CASE(r.leave_out = "std", "attribute \"std\" of / is missing|3 positive numbers");
+    CASE(r.leave_out = "mean", "attribute \"mean\" of / is missing|3 numbers (float) from 0 to 1");
+    CASE(r.leave_out = "std", "attribute \"std\" of / is missing|3 numbers (float) above 0");
     CASE(r.group_instead = "train/images", "train/images|expected a data set|found a group");
     hid_t file = H5Fcreate(file_path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     H5Fclose(file);
@@ -269,10 +269,12 @@ TEST(bad_values)
     CASE((r.bad_label = 70000, r.label_type = H5T_STD_I32LE), "train/labels: entry 3|found 70000");
     CASE(r.classes = 3, "entry 3|has 3 names|found 3");
     CASE(r.classes = 0, "\"classes\"|1 to 65535 strings|found 0");
-    CASE(r.floats = 2, "\"mean\"|3 finite|found 2");
-    CASE(r.first_std = 0, "\"std\"|positive|found 0");
-    CASE(r.first_std = NAN, "\"std\"|positive|nan");
-    CASE(r.first_mean = INFINITY, "\"mean\"|finite|inf");
+    CASE(r.floats = 2, "\"mean\"|3 numbers|found 2");
+    CASE(r.first_std = 0, "\"std\"|above 0, at most 1|found 0");
+    CASE(r.first_std = NAN, "\"std\"|above 0|nan");
+    CASE(r.first_std = 63.5f, "\"std\"|found 63.5: divide it by 255");
+    CASE(r.first_mean = 128, "\"mean\"|found 128: divide it by 255");
+    CASE(r.first_mean = INFINITY, "\"mean\"|from 0 to 1|inf");
     CASE(r.long_name = "", "\"classes\"|entry 1|1 to 255 bytes|found 0");
     char name[300];
     memset(name, 'x', sizeof name - 1);

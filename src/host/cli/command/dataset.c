@@ -8,6 +8,7 @@
 #include "host/core/file/target.h"
 #include "host/data/hdf5/hdf5_writer.h"
 #include "host/data/import/import.h"
+#include "host/net/net.h"
 
 typedef struct arguments {
     kas_cli_common common;
@@ -71,9 +72,9 @@ static const kas_cli_value values[] = {
     {'o', KAS_CLI_TEXT(arguments, output)},
     {OPT_LIMIT_TRAIN, KAS_CLI_INT(arguments, limit_train, 1, MOST_IMAGES)},
     {OPT_LIMIT_TEST, KAS_CLI_INT(arguments, limit_test, 1, MOST_IMAGES)},
-    {OPT_RESIZE, KAS_CLI_INT(arguments, resize, 8, 4096)},
+    {OPT_RESIZE, KAS_CLI_INT(arguments, resize, 8, KAS_NET_MAX_IMAGE)},
     {OPT_COMPRESS, KAS_CLI_FLAG(arguments, compress)},
-    {OPT_INPUT, KAS_CLI_INT(arguments, folder.side, 8, 4096)},
+    {OPT_INPUT, KAS_CLI_INT(arguments, folder.side, 8, KAS_NET_MAX_IMAGE)},
     {OPT_PIXELS, KAS_CLI_FLAG(arguments, folder.pixels)},
     {OPT_TEST_SHARE, KAS_CLI_NUMBER(arguments, folder.test_share, 1e-6, 1 - 1e-6)},
     {OPT_SKIP_DAMAGED, KAS_CLI_FLAG(arguments, folder.skip_damaged)},

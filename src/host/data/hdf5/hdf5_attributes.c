@@ -33,8 +33,8 @@ static kas_status read_floats(kas_hdf5_child *r, const char *name, bool positive
 {
     char wanted[128];
     snprintf(wanted, sizeof wanted,
-             "%u %s numbers (float), one a channel, of pixels divided by 255", r->packet.c,
-             positive ? "positive" : "finite");
+             "%u numbers (float) %s, one a channel, of pixels divided by 255", r->packet.c,
+             positive ? "above 0, at most 1" : "from 0 to 1");
     hid_t attribute, type;
     hsize_t length;
     KAS_TRY(open_attribute(r, name, H5T_FLOAT, wanted, &attribute, &type, &length));
@@ -44,9 +44,10 @@ static kas_status read_floats(kas_hdf5_child *r, const char *name, bool positive
     if (H5Aread(attribute, H5T_NATIVE_FLOAT, out) < 0)
         return kas_hdf5_damaged(r, name, "cannot be read");
     for (uint32_t i = 0; i < r->packet.c; i++)
-        if (!isfinite(out[i]) || (positive && out[i] <= 0))
-            return kas_fail(KAS_BAD_INPUT, "%s: attribute \"%s\" of /: expected %s, found %g",
-                            r->request->path, name, wanted, (double)out[i]);
+        if (!(out[i] >= 0 && out[i] <= 1) || (positive && out[i] == 0))
+            return kas_fail(KAS_BAD_INPUT, "%s: attribute \"%s\" of /: expected %s, found %g%s",
+                            r->request->path, name, wanted, (double)out[i],
+                            out[i] > 1 && out[i] <= 255 ? ": divide it by 255" : "");
     return KAS_OK;
 }
 

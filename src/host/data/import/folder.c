@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "host/core/arena.h"
+#include "host/core/log.h"
 #include "host/core/random.h"
 #include "host/data/dataset.h"
 
@@ -247,8 +248,14 @@ kas_status kas_folder_scan(const char *source, kas_folder *out)
     if (!has_part(source, "train"))
         return scan_part(source, "", true, out, &out->train);
     KAS_TRY(scan_part(source, "train", true, out, &out->train));
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
-        if (has_part(source, tests[i]))
-            return scan_part(source, tests[i], false, out, &out->test);
-    return KAS_OK;
+    const char *test = NULL;
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
+        if (!has_part(source, tests[i]))
+            continue;
+        if (test)
+            kas_warn("%s: the test set is %s; %s is left out", source, test, tests[i]);
+        else
+            test = tests[i];
+    }
+    return test ? scan_part(source, test, false, out, &out->test) : KAS_OK;
 }
