@@ -31,6 +31,14 @@ grep -Eq '"device": "(ok|skipped)".*"pytorch": "(ok|skipped)"' "$dir/out" || fai
 grep -q 'gain=' "$dir/e/network.py" || fail "network.py has no gains"
 echo "ok: export"
 
+# So do the kernels of an imitation, whose weights have the gains, and those that are assembled.
+"${train[@]}" --weights "$dir/plain" >/dev/null 2>&1 || fail "the unmodified network was not trained"
+with=(--net resnet20 --dataset "$dir/s.h5" --device cpu --threads 1)
+expect 0 'calibrated: ' "$kas" imitate "${with[@]}" --batch 6 --kernel "$dir/tower.json" --weights "$dir/plain" --out "$dir/start"
+grep -aq 'layer1.0.conv1.gain' "$dir/start" || fail "the weights of an imitation lack the gains"
+expect 6 'calibrated: ' "$kas" assemble "$dir/tower.json" "${with[@]}" --batch 6 --init "$dir/plain" --latency 1 --dry-run -o "$dir/assembled"
+echo "ok: imitate and assemble"
+
 # A search finds gains, keeps them, and trains the winner with the same.
 "$kas" search --strategy random --dataset "$dir/s.h5" --net resnet20 --candidates 3 --epochs 1 --batch 20 --seed 3 --latency 0 --prune none \
     --study "$dir/study" "${on[@]}" >"$dir/out" || fail "$(cat "$dir/out")"

@@ -1,12 +1,17 @@
 #include "host/cli/net_options.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "host/core/file/target.h"
+#include "host/core/log.h"
+#include "host/model/pretrained.h"
+#include "host/score/calibrate.h"
 #include "host/space/file/assignment.h"
+#include "host/study/options.h"
 
 enum { KEY_FLOPS = 0x100, KEY_PARAMS, KEY_KEEP };
 
@@ -197,4 +202,54 @@ void kas_cli_training_close(kas_cli_training *training)
     free(training->targets);
     kas_net_free(training->net);
     kas_dataset_close(training->dataset);
+}
+
+static void tell_gains(const kas_replacement *r)
+{
+    int scaled = 0;
+    float least = INFINITY, most = 0;
+    for (int t = 0; t < r->solution.targets; t++) {
+        if (!kas_replacement_kernel(r, t))
+            continue;
+        scaled += kas_replacement_gain(r, t) != 1;
+        least = fminf(least, kas_replacement_gain(r, t));
+        most = fmaxf(most, kas_replacement_gain(r, t));
+    }
+    if (scaled)
+        kas_info(
+            "calibrated: the kernel's output is multiplied by a gain at %d of %d layers, %g to %g",
+            scaled, kas_replacement_replaced(r), (double)least, (double)most);
+}
+
+kas_status kas_cli_set_gains(kas_device *device, const kas_train_options *o,
+                             kas_replacement *replacement)
+{
+    const kas_model_options model = {.batch = KAS_LATENCY_BATCH};
+    kas_programs programs;
+    kas_calibration found;
+    char reason[256];
+    if (o->weights_in)
+        KAS_TRY(kas_pretrained_gains(o->weights_in, replacement));
+    if (replacement->gain || !device)
+        return KAS_OK;
+    KAS_TRY(kas_model_build_programs(&model, replacement, kas_device_get_info(device)->arch,
+                                     &programs));
+    const kas_calibrate_options calibrate = {.net = o->net,
+                                             .programs = &programs,
+                                             .dataset = o->dataset,
+                                             .index = o->train_index,
+                                             .count = o->train_count,
+                                             .seed = o->seed,
+                                             .init = o->weights_in,
+                                             .init_partial = o->init_partial};
+    const kas_status status = kas_calibrate(device, &calibrate, replacement, &found);
+    kas_programs_free(&programs);
+    KAS_TRY(status);
+    if (found.result == KAS_CALIBRATE_OK) {
+        tell_gains(replacement);
+        return KAS_OK;
+    }
+    kas_calibration_reason(&found, reason, sizeof reason);
+    kas_warn("%s; a search would not train it, and it has no gains here", reason);
+    return KAS_OK;
 }

@@ -8,6 +8,7 @@
 #include "host/net/targets.h"
 #include "host/predict/keep.h"
 #include "host/space/sample/sampler.h"
+#include "host/train/train.h"
 
 /* The help of --targets, of all commands that have it (net/targets.h). */
 #define KAS_CLI_TARGETS_HELP                                                                       \
@@ -56,6 +57,11 @@ typedef struct kas_cli_training {
 kas_status kas_cli_training_open(const char *dataset, bool stream, const kas_cli_net *options,
                                  const char *kernel, kas_cli_training *out);
 void kas_cli_training_close(kas_cli_training *training);
+/* Gives the kernels their gains: those that belong to the weights to start from, else those of their
+ * file, else, with a device, calibrated ones, as in a search. A kernel that a search would not train
+ * gets a warning and none. The programs of `options` are built afterwards. */
+kas_status kas_cli_set_gains(kas_device *device, const kas_train_options *options,
+                             kas_replacement *replacement);
 
 /* Calls kas_file_is_input for the file that `spec` names, with or without options behind it. NULL
  * and the networks that come with kas-gpu name no file. */

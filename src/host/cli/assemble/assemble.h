@@ -75,16 +75,15 @@ bool kas_assemble_imitates(const kas_assemble *a);
 kas_status kas_assemble_check_images(const kas_assemble *a);
 /* Lets the kernels imitate; missed [targets] (NULL is allowed) is NaN where the convolution stays,
  * `weights` (NULL is allowed) gets the network. */
-kas_status kas_assemble_imitate(kas_assemble *a, const kas_replacement *replacement,
-                                const char *what, const char *weights, double *missed);
+kas_status kas_assemble_imitate(kas_assemble *a, kas_replacement *replacement, const char *what,
+                                const char *weights, double *missed);
 /* Trains a supernet, and fills the losses of `option` with what it says of each option. */
 kas_status kas_assemble_fbnet(kas_assemble *a);
 /* Writes the file of layers into a folder of DIR that has its name. */
 kas_status kas_assemble_write(kas_assemble *a, const kas_replacement *replacement,
                               char folder[PATH_MAX]);
 /* Trains it there. */
-kas_status kas_assemble_finish(kas_assemble *a, const kas_replacement *replacement,
-                               const char *folder);
+kas_status kas_assemble_finish(kas_assemble *a, kas_replacement *replacement, const char *folder);
 
 /* print.c */
 kas_status kas_assemble_print_frontier(const kas_assemble *a, const kas_frontier *frontier);

@@ -165,9 +165,9 @@ kas_status kas_assemble_seconds(kas_assemble *a, const kas_replacement *replacem
  * kernel that diverges cannot be chosen. */
 static kas_status imitation_losses(kas_assemble *a, int kernel, double *loss)
 {
-    const kas_choices *c = &a->choices;
+    kas_choices *c = &a->choices;
     char key[KAS_MEASURED_KEY], kind[64];
-    snprintf(kind, sizeof kind, "imitation %d", a->images);
+    snprintf(kind, sizeof kind, "imitation %d calibrated", a->images);
     KAS_TRY(key_of(a, kind, &c->everywhere[kernel], key));
     const double *known = kas_measured_find(a->measured, key, c->targets);
     if (known) {

@@ -214,15 +214,17 @@ kas_status kas_assemble_check_images(const kas_assemble *a)
     return status;
 }
 
-kas_status kas_assemble_imitate(kas_assemble *a, const kas_replacement *replacement,
-                                const char *what, const char *weights, double *missed)
+kas_status kas_assemble_imitate(kas_assemble *a, kas_replacement *replacement, const char *what,
+                                const char *weights, double *missed)
 {
     progress shown = {a, what, "% missed", 100};
     kas_programs programs = {0};
     kas_imitate_options options;
     uint32_t *index = NULL;
     kas_status status = KAS_OK;
+    const bool had_gains = replacement->gain != NULL;
     KAS_TRY_GOTO(imitation_options(a, &options, &index), out);
+    KAS_TRY_GOTO(kas_cli_set_gains(a->device, &options.train, replacement), out);
     options.train.programs = &programs;
     options.train.context = &shown;
     options.train.weights_out = weights;
@@ -233,6 +235,8 @@ kas_status kas_assemble_imitate(kas_assemble *a, const kas_replacement *replacem
     status = run_imitation(a, &options, missed);
 out:
     kas_programs_free(&programs);
+    if (!had_gains) /* they belong to these weights */
+        (void)kas_replacement_set_gains(replacement, NULL);
     free(index);
     return status;
 }
@@ -312,8 +316,7 @@ kas_status kas_assemble_write(kas_assemble *a, const kas_replacement *replacemen
     return status;
 }
 
-kas_status kas_assemble_finish(kas_assemble *a, const kas_replacement *replacement,
-                               const char *folder)
+kas_status kas_assemble_finish(kas_assemble *a, kas_replacement *replacement, const char *folder)
 {
     char layers[PATH_MAX], start[PATH_MAX], checkpoint[PATH_MAX], weights[PATH_MAX];
     KAS_TRY(path_in(layers, folder, "layers.json"));

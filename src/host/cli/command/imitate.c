@@ -143,7 +143,7 @@ static kas_status imitate_on(kas_device *device, const imitate_cli *o,
 }
 
 static kas_status run_with(imitate_cli *o, const kas_dataset *dataset, const kas_net *net,
-                           const kas_replacement *replacement)
+                           kas_replacement *replacement)
 {
     const kas_model_options model = {.batch = o->recipe.batch,
                                      .training = true,
@@ -170,7 +170,9 @@ static kas_status run_with(imitate_cli *o, const kas_dataset *dataset, const kas
         options.images = train->train_count < USUAL_IMAGES ? 0 : USUAL_IMAGES;
     train->train_index = index;
     train->validation_index = index + train->train_count;
+    KAS_TRY_GOTO(kas_imitate_check(&options), out);
     KAS_TRY_GOTO(kas_device_open(o->device, o->common.threads, &device), out);
+    KAS_TRY_GOTO(kas_cli_set_gains(device, train, replacement), out);
     KAS_TRY_GOTO(
         kas_model_build_programs(&model, replacement, kas_device_get_info(device)->arch, &programs),
         out);

@@ -18,8 +18,6 @@
 #include "host/core/machine.h"
 #include "host/model/model.h"
 #include "host/model/pretrained.h"
-#include "host/score/calibrate.h"
-#include "host/study/options.h"
 #include "host/train/train.h"
 #include "host/train/trained_on.h"
 #include "jit/tuned.h"
@@ -393,58 +391,6 @@ static kas_status dry_run(const train_cli *o, const kas_train_options *options)
     return KAS_OK;
 }
 
-static void tell_gains(const kas_replacement *r)
-{
-    int scaled = 0;
-    float least = INFINITY, most = 0;
-    for (int t = 0; t < r->solution.targets; t++) {
-        if (!kas_replacement_kernel(r, t))
-            continue;
-        scaled += kas_replacement_gain(r, t) != 1;
-        least = fminf(least, kas_replacement_gain(r, t));
-        most = fmaxf(most, kas_replacement_gain(r, t));
-    }
-    if (scaled)
-        kas_info(
-            "calibrated: the kernel's output is multiplied by a gain at %d of %d layers, %g to %g",
-            scaled, kas_replacement_replaced(r), (double)least, (double)most);
-}
-
-/* Gives the kernels their gains: those that belong to the weights to start from, else those of the
- * file, else calibrated ones, as in a search. */
-static kas_status set_gains(const train_cli *o, kas_device *device,
-                            const kas_train_options *options, kas_replacement *replacement)
-{
-    const kas_model_options model = {.batch = KAS_LATENCY_BATCH};
-    kas_programs programs;
-    kas_calibration found;
-    char reason[256];
-    if (o->init)
-        KAS_TRY(kas_pretrained_gains(o->init, replacement));
-    if (replacement->gain || !device)
-        return KAS_OK;
-    KAS_TRY(kas_model_build_programs(&model, replacement, kas_device_get_info(device)->arch,
-                                     &programs));
-    const kas_calibrate_options calibrate = {.net = options->net,
-                                             .programs = &programs,
-                                             .dataset = options->dataset,
-                                             .index = options->train_index,
-                                             .count = options->train_count,
-                                             .seed = o->seed,
-                                             .init = o->init,
-                                             .init_partial = o->init_partial};
-    const kas_status status = kas_calibrate(device, &calibrate, replacement, &found);
-    kas_programs_free(&programs);
-    KAS_TRY(status);
-    if (found.result == KAS_CALIBRATE_OK) {
-        tell_gains(replacement);
-        return KAS_OK;
-    }
-    kas_calibration_reason(&found, reason, sizeof reason);
-    kas_warn("%s; a search would not train it, and it has no gains here", reason);
-    return KAS_OK;
-}
-
 /* Returns the CPU threads of this process: ranks share the cores, but a batch system gives each of
  * its tasks its own. */
 static int threads(const train_cli *o)
@@ -501,7 +447,7 @@ static kas_status run_with(train_cli *o, const kas_dataset *dataset, const kas_n
         model.tuned = tuned;
     }
     if (replacement)
-        KAS_TRY_GOTO(set_gains(o, device, &options, replacement), out);
+        KAS_TRY_GOTO(kas_cli_set_gains(device, &options, replacement), out);
     KAS_TRY_GOTO(kas_model_build_programs(&model, replacement,
                                           device ? kas_device_get_info(device)->arch : o->device,
                                           &programs),
