@@ -5,12 +5,13 @@
 #
 #   part          in `all`  what it shows
 #   build           80 s    kas-gpu, every test, the programs of bench/
-#   tests           60 s    every test program that takes a device is right on the GPU
-#   sanitize        60 s    compute-sanitizer over every test program that takes a device, and sampled kernels: memcheck of
-#                           all, then racecheck, initcheck, synccheck
-#   predict        100 s    the machine model, calibrated, and predicted latencies beside measured ones (studies/predict.sh)
+#   smoke           30 s    convolutions, batch norm and a few sampled kernels are right on the GPU
 #   step            40 s    images a second of ResNet-18 at batch 512 (bf16, TF32), its floor, the host's time for a step,
 #                           the time of each pass over memory
+#   tests           50 s    every test program that takes a device is right on the GPU, by the first plans of the libraries
+#   sanitize        50 s    compute-sanitizer over every test program that takes a device, and sampled kernels: memcheck of
+#                           all, then racecheck, initcheck, synccheck
+#   predict         90 s    the machine model, calibrated, and predicted latencies beside measured ones (studies/predict.sh)
 #   peer-steps     110 s    training steps beside PyTorch: CUDA graphs, torch.compile, max-autotune (peers/step.py), and
 #                           that both compute the same (peers/network_step.py)
 #   search          30 s    a search: 12 candidates, 3 epochs
@@ -22,6 +23,7 @@
 #   tune             0 s    schedules of the known kernels in ResNet-18, searched and timed beside the default ones
 #   data            10 s    reading, decoding and copying images beside the bound
 #   models           0 s    every network beside the floor (bf16, TF32)
+#   tests-timed      0 s    the tests of convolutions once more, by the plans that are the fastest
 #   profile          0 s    time and bytes of memory of every kernel of a step, by the GPU's own counters (ncu)
 #   train            0 s    a training of the network as it is
 #   make-test               all that `make test DEVICE=cuda` runs, several at a time (not in `all`)
@@ -59,9 +61,11 @@ cd "$(dirname "$0")/.." || exit 1
 
 # ---- the call -------------------------------------------------------------------------------------------------------
 
-every_part=(build tests sanitize predict step peer-steps search check jit pack peer-kernels layers tune data models profile train)
-declare -A planned=([build]=80 [tests]=60 [sanitize]=60 [predict]=100 [step]=40 [peer-steps]=110 [search]=30 [check]=30
-    [jit]=20 [pack]=20 [peer-kernels]=0 [layers]=10 [tune]=0 [data]=10 [models]=0 [profile]=0 [train]=0)
+every_part=(build smoke step tests sanitize predict peer-steps search check jit pack peer-kernels layers tune data models
+    tests-timed profile train)
+declare -A planned=([build]=80 [smoke]=30 [step]=40 [tests]=50 [sanitize]=50 [predict]=90 [peer-steps]=110 [search]=30
+    [check]=30 [jit]=20 [pack]=20 [peer-kernels]=0 [layers]=10 [tune]=0 [data]=10 [models]=0 [tests-timed]=0 [profile]=0
+    [train]=0)
 out='' limit=570 most_of_step=100000 jobs=$((($(nproc) + 1) / 2)) again='' device=cuda dataset='' net='' epochs='' recipe=''
 small='' parts=() all=''
 given=("$@")
@@ -225,10 +229,10 @@ device_tests() {
         sed -n 's|\(.*/test_[^/]*\)\.c$|\1|p' | sort
 }
 
-# Many programs at once: threads that wait give way to those that work, and which of a library's plans was the fastest
-# meanwhile is not what measurements shall use.
+# Many programs at once: threads that wait give way to those that work. Plans are not timed: one process times at a time,
+# test_conv alone has 558 problems, and which plan was the fastest meanwhile is not what measurements shall use.
 patient=(env "OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}" "GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000}"
-    "KAS_CACHE_DIR=$KAS_CACHE_DIR-tests")
+    "KAS_CACHE_DIR=$KAS_CACHE_DIR-tests" KAS_CUDA_PLANS=heuristic)
 
 # What is compiled is the same for both caches, and the built-in kernels alone take half a minute of a core.
 share_images() {
@@ -238,12 +242,30 @@ share_images() {
     cp -au "$KAS_CACHE_DIR-tests/jit/." "$cache/"
 }
 
-part_tests() {
+run_tests() { # program...
     local test
     share_images
-    for test in $(device_tests); do beside "$test" 300 "${patient[@]}" "$BUILD/$test"; done
+    for test; do beside "$test" 300 "${patient[@]}" "$BUILD/$test"; done
     wait
     share_images
+}
+
+# What would make every figure worthless is known before the first one.
+part_smoke() {
+    beside smoke/sampled 60 "$kas" check --sampled 4 --device "$device" --directions 0
+    run_tests tests/ops/test_batch_norm tests/ops/test_conv
+}
+
+part_tests() {
+    # shellcheck disable=SC2046 # words
+    run_tests $(device_tests)
+}
+
+part_tests_timed() {
+    local test
+    for test in test_conv test_conv_epilogue; do
+        step "tests-timed/$test" 400 "${patient[@]}" KAS_CUDA_PLANS=timed "$BUILD/tests/ops/$test"
+    done
 }
 
 part_make_test() {
@@ -255,12 +277,11 @@ part_make_test() {
     wait
 }
 
-# Only what shows races, stray accesses and unset memory: calls that tests make fail on purpose are no errors here. Nor are
-# plans timed, which takes hundreds of launches for each convolution, all of them watched.
+# Only what shows races, stray accesses and unset memory: calls that tests make fail on purpose are no errors here.
 sanitize() { # tool name command...
     local tool=$1 name=$2
     shift 2
-    beside "$tool/$name" 400 "${patient[@]}" KAS_CUDA_PLANS=heuristic compute-sanitizer --tool "$tool" --error-exitcode 9 \
+    beside "$tool/$name" 400 "${patient[@]}" compute-sanitizer --tool "$tool" --error-exitcode 9 \
         --report-api-errors no "$@"
 }
 

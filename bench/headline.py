@@ -147,7 +147,7 @@ def states(folder):
 
 def tests(folder):
     every = states(folder)
-    groups = [("test programs on the device", "tests/")] + [
+    groups = [("test programs on the device", "tests/"), ("the same by timed plans", "tests-timed/")] + [
         ("under compute-sanitizer: " + tool, tool + "/") for tool in ("memcheck", "racecheck", "initcheck", "synccheck")]
     for what, prefix in groups:
         mine = [state for name, state in every.items() if name.startswith(prefix)]

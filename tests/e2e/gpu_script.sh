@@ -26,6 +26,10 @@ train*) echo "{\"event\": \"epoch\", \"was\": \"$(cat "$here/trained" 2>/dev/nul
 *) echo "{\"ran\": \"$*\"}" ;;
 esac
 END
+mkdir -p "$work/build/tests/ops"
+printf '#!/bin/sh\necho "${0##*/} $KAS_CUDA_PLANS $KAS_CACHE_DIR" >>"%s"\n' "$work/plans" >"$work/build/tests/ops/test_conv"
+cp "$work/build/tests/ops/test_conv" "$work/build/tests/ops/test_conv_epilogue"
+chmod +x "$work"/build/tests/ops/*
 cat >"$work/bin/compute-sanitizer" <<'END'
 #!/bin/sh
 echo "$*" >>"${0%/*}/calls"
@@ -110,6 +114,14 @@ run step && fail "a call without a program ended well"
 grep -q '^== step: there is no ' "$work/said" || fail "that there is no program is not said"
 mv "$work/kas-gpu" "$work/build/kas-gpu"
 
+# Tests take the first plans, but for those that are run to see the fastest; what the smoke test has run is not run again.
+run -j 1 smoke tests && fail "programs that are not there were run"
+run tests-timed || true # of what failed before
+printf '%s\n' "test_conv heuristic" "test_conv_epilogue heuristic" "test_conv timed" "test_conv_epilogue timed" |
+    diff - <(cut -d ' ' -f 1,2 "$work/plans") >"$work/said" || fail "tests were run otherwise"
+! grep -v -- "$work/out/cache-tests$" "$work/plans" || fail "plans of tests lie where measurements look for them"
+says 'the same by timed plans +2 of 2 ok'
+
 # Every device test under every tool, memcheck of all before the next; a finding is a failure and stops nothing.
 run -j 1 sanitize && fail "what the sanitizer found is no failure"
 state racecheck/ops/test_pool "failed (9)"
@@ -137,9 +149,10 @@ says '^sanitize +skipped'
 # All parts in one call, in the order of worth, each with its own time; what is left afterwards goes to those that lack it.
 rm -r "$work/out"
 run -t 100 -s 3 all && fail "half of the parts have nothing to run, and the call ended well"
-order=$(grep '^== ' "$work/said" | head -n 17 | cut -c 4- | tr '\n' ' ')
-[ "$order" = "build tests sanitize predict step peer-steps search check jit pack peer-kernels layers tune data models profile train " ] || fail "order: $order"
+order=$(grep '^== ' "$work/said" | head -n 19 | cut -c 4- | tr '\n' ' ')
+[ "$order" = "build smoke step tests sanitize predict peer-steps search check jit pack peer-kernels layers tune data models tests-timed profile train " ] || fail "order: $order"
 state bench-models-bf16.json ok
+state smoke/sampled ok
 
 for wrong in "" "no-such-part" "-t soon bench" "--dataset $work/none.h5 train" "bench -o" "--epochs 0 train"; do
     # shellcheck disable=SC2086 # words
