@@ -12,8 +12,9 @@
 #   sanitize        50 s    compute-sanitizer over every test program that takes a device, and sampled kernels: memcheck of
 #                           all, then racecheck, initcheck, synccheck
 #   predict         90 s    the machine model, calibrated, and predicted latencies beside measured ones (studies/predict.sh)
-#   peer-steps     110 s    training steps beside PyTorch: CUDA graphs, torch.compile, max-autotune (peers/step.py), and
-#                           that both compute the same (peers/network_step.py)
+#   peer-steps     110 s    that both sides compute the same (peers/network_step.py), and training steps beside PyTorch
+#                           (peers/step.py): CUDA graphs of eager and compiled code; in what time is left also max-autotune,
+#                           float32 and other networks
 #   search          30 s    a search: 12 candidates, 3 epochs
 #   check           30 s    300 sampled kernels against the float64 reference
 #   jit             20 s    how long a candidate in ResNet-18 compiles, cold, on all cores
@@ -35,6 +36,7 @@
 #   -s SECONDS       of each step at most (default: its own limit)
 #   -j N             test programs at a time (default: half the cores, at most 8); `check` uses all cores
 #   --again          run again what is marked ok in FOLDER; else only the rest is run
+#   --prebuilt       take the programs that lie in $BUILD (build) if they run here, and build them only if they do not
 #   --device D       cuda (default), cuda:N, cpu
 #   --dataset F.h5   of train, search, pack (default: drawn images)
 #   --net N          of train, search (default resnet18)
@@ -67,7 +69,7 @@ declare -A planned=([build]=80 [smoke]=30 [step]=40 [tests]=50 [sanitize]=50 [pr
     [check]=30 [jit]=20 [pack]=20 [peer-kernels]=0 [layers]=10 [tune]=0 [data]=10 [models]=0 [tests-timed]=0 [profile]=0
     [train]=0)
 out='' limit=570 most_of_step=100000 jobs=$((($(nproc) + 1) / 2)) again='' device=cuda dataset='' net='' epochs='' recipe=''
-small='' parts=() all=''
+small='' prebuilt='' parts=() all=''
 given=("$@")
 usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; exit 2; }
 while [ $# != 0 ]; do
@@ -83,6 +85,7 @@ while [ $# != 0 ]; do
     --epochs) epochs=${2:-} && shift ;;
     --recipe) recipe=${2:-} && shift ;;
     --small) small=1 ;;
+    --prebuilt) prebuilt=1 ;;
     bench) parts+=(step jit layers tune data models) ;;
     peers) parts+=(peer-steps peer-kernels) ;;
     all) all=1 ;;
@@ -217,8 +220,17 @@ describe_machine() {
     } >"$out/machine.txt"
 }
 
-# -k: a test that cannot be built here is no reason to measure nothing.
+# A GPU that is hot, or shared with others, is slower: the clocks right behind a measurement.
+note_clocks() { # part
+    command -v nvidia-smi >/dev/null || return
+    { echo "behind $1, $(date -u)"
+      nvidia-smi --query-gpu=clocks.sm,clocks.mem,power.draw,clocks_event_reasons.active --format=csv; } >>"$out/clocks.txt" 2>&1
+}
+
+# -k: a test that cannot be built here is no reason to measure nothing. What was brought along is not given to make, to which
+# all of it may look old.
 part_build() {
+    [ -n "$prebuilt" ] && "$kas" doctor --json >"$out/doctor.json" 2>/dev/null && return
     again=1 step build 540 make -k -j"$(nproc)" programs
     [ ! -x "$kas" ] || "$kas" doctor --json >"$out/doctor.json" 2>/dev/null
 }
@@ -343,6 +355,7 @@ part_step() {
     done
     bench bench-step-times.json 120 step "${options[@]}" --times --precision bf16
     bench bench-step.json 120 step ${tiny[@]:+"${tiny[@]}"}
+    note_clocks step
 }
 
 part_models() {
@@ -477,10 +490,14 @@ part_peer_steps() {
     [ -z "$small" ] || nets=() sizes=(--input 3x8x8 --batch 4 --rounds 2 --slice 0.05) batch=4
     [ "$torch_device" = cuda ] || precisions=(fp32)
     [ -z "$again" ] || rm -f "$out/peer-step.rows"
-    peer_step "${precisions[0]}" "${precisions[0]}" resnet18 ${sizes[@]:+"${sizes[@]}"}
     step peers/network-step 200 "$python" bench/peers/network_step.py --dump "$BUILD/bench/step_dump" --net resnet20 \
         --part device --device "$device" --batch "$batch" --steps 2
-    for precision in "${precisions[@]:1}"; do
+    [ "$torch_device" != cuda ] || for precision in bf16 tf32; do
+        peer_step "$precision-graphs" "$precision" resnet18 ${sizes[@]:+"${sizes[@]}"} --variants graph,compile-graph
+    done
+    note_clocks peer-steps
+    [ "$round" = unplanned ] || return # max-autotune takes minutes, and these are figures already
+    for precision in "${precisions[@]}"; do
         peer_step "$precision" "$precision" resnet18 ${sizes[@]:+"${sizes[@]}"}
     done
     [ ${#nets[@]} = 0 ] || peer_step more "${precisions[0]}" "${nets[@]}"
@@ -503,11 +520,11 @@ part_peer_kernels() {
 # ---- the parts in turn ----------------------------------------------------------------------------------------------
 
 run_parts() { # planned or not
-    local part
+    local part round=$1
     for part in "${parts[@]}"; do
         [ "$part" = build ] || [ -x "$kas" ] || { unbuilt=1 && echo "== $part: there is no $kas; the part build makes it" && continue; }
         until=$deadline
-        [ "$1" != planned ] || [ "$part" = build ] || until=$((SECONDS + planned[$part])) # without it there is nothing
+        [ "$round" != planned ] || [ "$part" = build ] || until=$((SECONDS + planned[$part])) # without it there is nothing
         [ $until -le $deadline ] || until=$deadline
         echo "== $part"
         "part_${part//-/_}"

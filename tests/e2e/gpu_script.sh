@@ -113,6 +113,29 @@ mv "$work/build/kas-gpu" "$work/kas-gpu"
 run step && fail "a call without a program ended well"
 grep -q '^== step: there is no ' "$work/said" || fail "that there is no program is not said"
 mv "$work/kas-gpu" "$work/build/kas-gpu"
+run --prebuilt build || fail "a program that runs was not taken"
+[ "$(grep -c programs "$work/bin/made")" = 2 ] || fail "what was built elsewhere was built again"
+
+# PyTorch: that both sides compute the same comes first, then the variants that are compiled in little time; and the clocks.
+if ! /usr/bin/python3 -c 'import torch' 2>"$work/said"; then
+    cat >"$work/bin/python3" <<'END'
+#!/bin/sh
+case "$*" in
+*bench/peers/*) echo "$*" >>"${0%/*}/peers" ;;
+*find_spec*) ;;
+*) exec /usr/bin/python3 "$@" ;;
+esac
+END
+    printf '#!/bin/sh\necho 1980 MHz\n' >"$work/bin/nvidia-smi"
+    chmod +x "$work/bin/python3" "$work/bin/nvidia-smi"
+    run --device cuda peer-steps || fail "a comparison failed"
+    rm "$work/bin/python3" "$work/bin/nvidia-smi"
+    printf '%s\n' network_step bf16-some tf32-some bf16 tf32 fp32 |
+        diff - <(sed -E 's/.*network_step.*/network_step/; s/.*--precision ([a-z0-9]*).*--variants graph,compile-graph.*/\1-some/
+            s/.*--variants graph,compile-graph.*--precision ([a-z0-9]*).*/\1-some/; s/.*--precision ([a-z0-9]*).*/\1/' "$work/bin/peers") >"$work/said" ||
+        fail "the comparisons are in another order"
+    grep -q '1980 MHz' "$work/out/clocks.txt" || fail "there are no clocks"
+fi
 
 # Tests take the first plans, but for those that are run to see the fastest; what the smoke test has run is not run again.
 run -j 1 smoke tests && fail "programs that are not there were run"
