@@ -9,8 +9,8 @@
 #   step            40 s    images a second of ResNet-18 at batch 512 (bf16, TF32), its floor, the host's time for a step,
 #                           the time of each pass over memory
 #   tests           50 s    every test program that takes a device is right on the GPU, by the first plans of the libraries
-#   sanitize        50 s    compute-sanitizer over every test program that takes a device, and sampled kernels: memcheck of
-#                           all, then racecheck, initcheck, synccheck
+#   sanitize        50 s    compute-sanitizer over every test program that launches kernels, and sampled ones: memcheck of
+#                           all, then racecheck, initcheck, synccheck of sums, norms and sampled kernels
 #   predict         90 s    the machine model, calibrated, and predicted latencies beside measured ones (studies/predict.sh)
 #   peer-steps     110 s    that both sides compute the same (peers/network_step.py), and training steps beside PyTorch
 #                           (peers/step.py): CUDA graphs of eager and compiled code; in what time is left also max-autotune,
@@ -293,6 +293,7 @@ part_make_test() {
 sanitize() { # tool name command...
     local tool=$1 name=$2
     shift 2
+    [[ $name != ops/* ]] || set -- "${ours[@]}" "$@"
     beside "$tool/$name" 400 "${patient[@]}" compute-sanitizer --tool "$tool" --error-exitcode 9 \
         --report-api-errors no "$@"
 }
@@ -303,6 +304,9 @@ sanitizer_works() {
         skip sanitize "compute-sanitizer is not on this machine (it comes with the CUDA toolkit)"
         return 1
     }
+    # Of the operations' tests only our kernels are watched: what NVIDIA's do takes most of the time, and is not our fault.
+    ours=()
+    ! compute-sanitizer --help 2>&1 | grep -q -- --kernel-regex || ours=(--kernel-regex kns=kas_dev_)
     sanitize memcheck sampled "$kas" check --sampled 4 --device "$device" --directions 0
     wait
     ! grep -q 'Device not supported' "$out/log/memcheck/sampled.log" || {
@@ -313,12 +317,16 @@ sanitizer_works() {
 }
 
 part_sanitize() {
-    local tool test
+    local tool test ours
     share_images
     sanitizer_works || return
-    for tool in memcheck racecheck initcheck synccheck; do
+    for test in $(device_tests | grep -vE '/test_(dtype|device|group)$'); do # these launch no kernel
+        sanitize memcheck "${test#tests/}" "$BUILD/$test"
+    done
+    # Shared memory, barriers and scratch memory that nobody clears: in sums, and in what is generated.
+    for tool in racecheck initcheck synccheck; do
         sanitize "$tool" sampled "$kas" check --sampled 4 --device "$device" --directions 0
-        for test in $(device_tests); do sanitize "$tool" "${test#tests/}" "$BUILD/$test"; done
+        for test in batch_norm layer_norm loss pool; do sanitize "$tool" ops/test_$test "$BUILD/tests/ops/test_$test"; done
     done
     wait
     share_images
