@@ -19,8 +19,8 @@ struct kas_turns {
     kas_device *device;
     kas_model_options options;
     kas_timer *timer;
-    ready plain;
-    double fastest; /* run of the unmodified network so far */
+    ready plain, changed; /* changed: all zero where none is prepared */
+    double fastest;       /* run of the unmodified network so far */
 };
 
 /* What was measured beside one network. */
@@ -85,6 +85,7 @@ void kas_turns_free(kas_turns *turns)
     if (!turns)
         return;
     put_away(&turns->plain);
+    put_away(&turns->changed);
     kas_timer_free(turns->timer);
     free(turns);
 }
@@ -183,22 +184,27 @@ static kas_status take_turns(kas_turns *t, const ready *changed, int count, doub
     return KAS_OK;
 }
 
+kas_status kas_turns_prepare(kas_turns *t, kas_programs *programs)
+{
+    put_away(&t->changed);
+    return make_ready(t, programs, &t->changed);
+}
+
 kas_status kas_turns_measure(kas_turns *t, kas_programs *programs, int count, double seconds,
                              kas_turns_result *out)
 {
-    ready changed;
     turns_taken taken = {0};
     *out = (kas_turns_result){0};
-    kas_status status = make_ready(t, programs, &changed);
+    kas_status status = t->changed.plan ? KAS_OK : kas_turns_prepare(t, programs);
     if (status == KAS_OK)
-        status = take_turns(t, &changed, count, seconds, &taken, out);
+        status = take_turns(t, &t->changed, count, seconds, &taken, out);
     if (status == KAS_OK)
-        status = kas_planned_bytes_count(changed.model, KAS_TAPE_INFER, &out->planned);
+        status = kas_planned_bytes_count(t->changed.model, KAS_TAPE_INFER, &out->planned);
     if (status == KAS_OK)
-        kas_planned_bytes_give(&out->planned, changed.mark, taken.least);
+        kas_planned_bytes_give(&out->planned, t->changed.mark, taken.least);
     kas_samples_free(&taken.witness);
     kas_samples_free(&taken.ours);
     free(taken.least);
-    put_away(&changed);
+    put_away(&t->changed);
     return status;
 }

@@ -42,8 +42,12 @@ typedef struct kas_turns_result {
 kas_status kas_turns_judge(const double *witness, const double *ours, int turns, double fastest,
                            kas_turns_result *out);
 
-/* Compiles and loads the programs (NULL: the unmodified network beside itself) and takes turns until
- * `count` of them were quiet, or all took `seconds`, or there were four times as many; at least
+/* Compiles and loads the programs (NULL: the unmodified network beside itself) and makes their network
+ * ready to run. That is work of the host, during which nobody else needs to wait; kas_turns_measure does
+ * it where it was not done before. The programs must outlive the measurement. */
+kas_status kas_turns_prepare(kas_turns *turns, kas_programs *programs);
+
+/* Takes turns with the network of the programs until `count` of them were quiet, or all took `seconds`, or there were four times as many; at least
  * KAS_LEAST_TURNS. While fewer than KAS_LEAST_TURNS are quiet it goes on for up to four times as
  * long. The caller frees out->planned. */
 kas_status kas_turns_measure(kas_turns *turns, kas_programs *programs, int count, double seconds,

@@ -132,6 +132,12 @@ TEST(replaced)
         launched += r.planned.pass[i].kernel != NULL && r.planned.pass[i].seconds > 0;
     assert_true(launched >= targets);
     kas_planned_bytes_free(&r.planned);
+    OK(kas_turns_prepare(turns, &programs)); /* the same where it is ready before */
+    OK(kas_turns_prepare(turns, &programs));
+    OK(kas_turns_measure(turns, &programs, TURNS, 0, &r));
+    assert_int_equal(r.turns, KAS_LEAST_TURNS);
+    assert_true(r.planned.passes > 0);
+    kas_planned_bytes_free(&r.planned);
     kas_programs_free(&programs);
     kas_replacement_free(&replacement);
     kas_assignment_free(&kernels);
