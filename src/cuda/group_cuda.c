@@ -15,11 +15,13 @@
  * communicator only behind the graphs that have captured it. It would map the memory of captured
  * exchanges into other ranks, and unmap it some time after the graph is gone; NCCL_GRAPH_REGISTER=0
  * leaves the memory and the kernels those of other exchanges. */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "cuda/cuda.h"
+#include "host/core/clock.h"
 #include "host/core/log.h"
 #include "host/device/group_impl.h"
 
@@ -194,14 +196,21 @@ static kas_status enqueue(kas_cuda *cuda, const kas_step *step)
 }
 
 /* Waits until NCCL has taken a call: a communicator that does not block allows no other call before.
- * While it waits for ranks that do not come, the watcher must be able to take the lock and abort. */
+ * That takes a thread of NCCL's some microseconds, and a step has ten such calls and more, so it sleeps
+ * only where it takes longer. While it waits for ranks that do not come, the watcher must be able to
+ * take the lock and abort. */
 static kas_status await_taken(kas_group *g)
 {
     const struct timespec pause = {0, 100000};
-    for (bool taken = false;; nanosleep(&pause, NULL)) {
+    const double sleepy = kas_monotonic() + 100e-6;
+    for (bool taken = false;;) {
         KAS_TRY(poll(g, &taken));
         if (taken)
             return kas_group_check(g);
+        if (kas_monotonic() < sleepy)
+            sched_yield();
+        else
+            nanosleep(&pause, NULL);
     }
 }
 
