@@ -440,9 +440,8 @@ static kas_status prepare(void *context, const kas_coming *list, int count)
 
 /* However many are proposed before the first of them is judged, the list is the same, also where a
  * process goes on within a generation, and what the store has is not prepared. */
-static void the_list_of_any_number_of_cores(void **state)
+TEST_WITH(the_list_of_any_number_of_cores, set_up, tear_down)
 {
-    (void)state;
     static const kas_strategy_kind strategies[] = {KAS_STRATEGY_EVOLUTION, KAS_STRATEGY_TREE};
     for (int i = 0; i < 2; i++) {
         const kas_search_options o = options_of(strategies[i]);
