@@ -31,7 +31,7 @@ LDLIBS   += $(PKG_LIBS) -ldnnl -ldl -lm -lpthread
 # oneDNN 2 or 3 is optional: without it the CPU device uses its own loops. DNNL is the folder of one that is not the system's.
 ifneq ($(DNNL),)
 CFLAGS += -I$(DNNL)/include
-LDFLAGS += -L$(DNNL)/lib -Wl,-rpath,$(abspath $(DNNL))/lib
+LDFLAGS += $(foreach d,$(wildcard $(DNNL)/lib $(DNNL)/lib64),-L$(d) -Wl,-rpath,$(abspath $(d)))
 endif
 HAVE_DNNL := $(shell $(CC) $(if $(DNNL),-I$(DNNL)/include) -E -dM -include oneapi/dnnl/dnnl_version.h -x c /dev/null 2>/dev/null | sed -n 's/.define DNNL_VERSION_MAJOR //p')
 ifneq ($(filter 2 3,$(HAVE_DNNL)),)

@@ -84,7 +84,8 @@ static kas_status fill_order(const limits *l, const kas_point *point, int count,
 {
     if (!front || !crowding || !list)
         return kas_fail(KAS_NO_MEMORY, "an order of candidates: out of memory");
-    KAS_TRY(sort_reached(l, point, count, front, crowding));
+    if (l->objective != KAS_OBJECTIVE_ACCURACY)
+        KAS_TRY(sort_reached(l, point, count, front, crowding));
     for (int i = 0; i < count; i++) {
         list[i] = rank_of(l, &point[i], front[i], crowding[i]);
         list[i].at = i;

@@ -18,7 +18,9 @@ struct kas_legality {
     } prepared[KAS_LEGALITY_PREPARED];
     int score;
     double original, tolerance;
-    kas_originals originals; /* with the score imitation */
+    bool finds_copies;
+    kas_originals originals; /* where copies are found */
+    kas_budget budget;       /* of the study: it decides the free sizes of kernels */
 };
 
 kas_status kas_legality_parse(const char *text, int *score, double *tolerance)
@@ -75,6 +77,9 @@ static kas_status prepare(kas_legality *l, const kas_search_options *options,
                                  .minibatch = l->minibatch,
                                  .trained = kas_problem_init(problem)};
     l->setup.asked[l->score] = true;
+    l->budget = kas_search_budget(options);
+    l->finds_copies =
+        l->score == KAS_SCORE_IMITATION && options->strategy == KAS_STRATEGY_EVOLUTION;
     KAS_TRY(kas_minibatches_draw(problem->dataset, batch, kas_scores_minibatches(l->setup.asked),
                                  options->seed, l->minibatch));
     KAS_TRY(kas_legality_score(l, NULL, l->memory, &l->original));
@@ -144,8 +149,8 @@ static kas_status score_text(void *context, const char *name, const char *kernel
     kas_replacement replacement;
     *out = NAN;
     KAS_TRY(kas_assignment_read_json(name, kernel, strlen(kernel), &kernels));
-    kas_status status = kas_assignment_fit(&kernels, l->setup.target, l->setup.targets,
-                                           &(kas_budget){0}, &replacement);
+    kas_status status =
+        kas_assignment_fit(&kernels, l->setup.target, l->setup.targets, &l->budget, &replacement);
     kas_assignment_free(&kernels);
     KAS_TRY(status);
     status = kas_legality_score(l, &replacement, memory, out);
@@ -155,13 +160,13 @@ static kas_status score_text(void *context, const char *name, const char *kernel
 
 kas_status kas_legality_remember(kas_legality *l, const kas_work *work)
 {
-    return l->score == KAS_SCORE_IMITATION ? kas_originals_wait(&l->originals, work) : KAS_OK;
+    return l->finds_copies ? kas_originals_wait(&l->originals, work) : KAS_OK;
 }
 
 /* Rejects a candidate that computes what an earlier one does, and remembers another one. */
 static kas_status judge_copy(kas_legality *l, double found, kas_work *work)
 {
-    KAS_TRY(kas_originals_settle(&l->originals, score_text, l));
+    KAS_TRY(kas_originals_settle(&l->originals, work, score_text, l));
     const char *original = kas_originals_of(&l->originals, work, found);
     if (!original)
         return kas_originals_add(&l->originals, work, found);
@@ -182,7 +187,7 @@ kas_status kas_legality_judge(kas_legality *l, const kas_replacement *replacemen
         return KAS_OK;
     KAS_TRY(status);
     if (found >= least)
-        return l->score == KAS_SCORE_IMITATION ? judge_copy(l, found, work) : KAS_OK;
+        return l->finds_copies ? judge_copy(l, found, work) : KAS_OK;
     work->state = KAS_WORK_LOW_SCORE;
     const char *name = kas_score_get(l->score)->name;
     if (isfinite(found))

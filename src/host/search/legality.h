@@ -46,12 +46,12 @@ kas_status kas_legality_prepare(kas_legality *legality, const char *name,
                                 const kas_replacement *replacement, int thread, int place);
 
 /* Sets work->state to KAS_WORK_LOW_SCORE, and work->reason, if the candidate is rejected: its
- * score is below what is allowed, or is no finite number, or, with the score imitation, it computes
- * what an earlier candidate computes (originals.h), which was judged or remembered. One that cannot be
+ * score is below what is allowed, or is no finite number, or, with evolution and the score imitation, it
+ * computes what an earlier candidate computes (originals.h), which was judged or remembered. One that cannot be
  * evaluated passes: a worker will say why. */
 kas_status kas_legality_judge(kas_legality *legality, const kas_replacement *replacement,
                               kas_work *work);
-/* Remembers a candidate that the store has and that was not rejected. */
+/* Remembers a candidate that the store has and that passed. */
 kas_status kas_legality_remember(kas_legality *legality, const kas_work *work);
 
 #endif

@@ -60,18 +60,33 @@ static kas_status score_one(void *context, kas_score_memory *memory, int item)
     return s->score(s->context, original->name, original->kernel, memory, &original->score);
 }
 
-kas_status kas_originals_settle(kas_originals *originals, kas_originals_score *score, void *context)
+/* Moves those that may be copied behind the others that wait, and returns how many there are. */
+static int bring_together(kas_originals *originals, const kas_work *work)
 {
-    settling s = {originals->waiting, score, context};
-    KAS_TRY(kas_score_each(0, originals->waiting_count, score_one, &s));
-    for (int i = 0; i < originals->waiting_count; i++) {
+    int others = 0;
+    for (int i = 0; i < originals->waiting_count; i++)
+        if (originals->waiting[i].params != work->params) {
+            const kas_original other = originals->waiting[i];
+            originals->waiting[i] = originals->waiting[others];
+            originals->waiting[others++] = other;
+        }
+    return originals->waiting_count - others;
+}
+
+kas_status kas_originals_settle(kas_originals *originals, const kas_work *work,
+                                kas_originals_score *score, void *context)
+{
+    const int count = bring_together(originals, work);
+    settling s = {originals->waiting + originals->waiting_count - count, score, context};
+    KAS_TRY(kas_score_each(0, count, score_one, &s));
+    for (int i = 0; i < count; i++) {
         if (!KAS_GROW(originals->scored, originals->scored_count))
             return kas_fail(KAS_NO_MEMORY, "no memory for the scores of candidates");
-        free(originals->waiting[i].kernel);
-        originals->waiting[i].kernel = NULL;
-        originals->scored[originals->scored_count++] = originals->waiting[i];
+        kas_original *last = &originals->waiting[--originals->waiting_count];
+        free(last->kernel);
+        last->kernel = NULL;
+        originals->scored[originals->scored_count++] = *last;
     }
-    originals->waiting_count = 0;
     return KAS_OK;
 }
 

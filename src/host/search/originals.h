@@ -30,11 +30,12 @@ void kas_originals_free(kas_originals *originals);
 kas_status kas_originals_add(kas_originals *originals, const kas_work *work, double score);
 /* Adds a candidate whose score will be computed when another one must be compared with it. */
 kas_status kas_originals_wait(kas_originals *originals, const kas_work *work);
-/* Scores what waits, on all cores. `score` gets the text of a kernel; NaN: it has no score. */
+/* Scores what waits and has as many weights as a new candidate, on all cores: only these can be what
+ * it copies. `score` gets the text of a kernel; NaN: it has no score. */
 typedef kas_status kas_originals_score(void *context, const char *name, const char *kernel,
                                        kas_score_memory *memory, double *score);
-kas_status kas_originals_settle(kas_originals *originals, kas_originals_score *score,
-                                void *context);
+kas_status kas_originals_settle(kas_originals *originals, const kas_work *work,
+                                kas_originals_score *score, void *context);
 
 /* Returns the name of the earlier candidate that computes the same; NULL: none. */
 const char *kas_originals_of(const kas_originals *originals, const kas_work *work, double score);

@@ -355,7 +355,7 @@ static kas_status requeue(kas_store *store, const kas_work *work)
 {
     int changed = 0;
     KAS_TRY(kas_sql_run(store, NULL,
-                        "DELETE FROM epoch WHERE work IN"
+                        "DELETE FROM epoch WHERE epoch >= 0 AND work IN"
                         " (SELECT id FROM work WHERE id = ? AND state != 'running')",
                         "i", work->id));
     KAS_TRY(kas_sql_run(store, &changed,

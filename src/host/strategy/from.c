@@ -59,9 +59,10 @@ static kas_status rank_finished(kas_work *list, int count, kas_point *point, int
 static bool are_alike(const kas_work *a, const kas_work *b)
 {
     static const double same_cost = 0.02;
+    if (!(fabs(kas_judge_cost(a) / kas_judge_cost(b) - 1) < same_cost))
+        return false;
     const kas_paired pair = kas_correct_compare(a->correct, b->correct, KAS_SELECTING);
-    const bool same_accuracy = pair.images > 0 && (fabs(pair.lost) < pair.error || pair.error == 0);
-    return same_accuracy && fabs(kas_judge_cost(a) / kas_judge_cost(b) - 1) < same_cost;
+    return pair.images > 0 && (fabs(pair.lost) < pair.error || pair.error == 0);
 }
 
 /* Moves candidates that are like one in front of them behind all others; the order stays otherwise. */

@@ -453,8 +453,9 @@ static kas_status next(void *context, const kas_work *items, int count, kas_work
     while (!made) {
         if (s->slow >= MOST_SLOW)
             return kas_fail(KAS_NOTHING_VALID,
-                            "%d candidates in a row were predicted to be too slow or scored too "
-                            "low; allow a larger --latency, or more tolerance in --legality",
+                            "%d candidates in a row were predicted to be too slow, scored too low "
+                            "or were copies; allow a larger --latency, more tolerance in "
+                            "--legality, or more primitives",
                             s->slow);
         KAS_TRY(make(s, items, count, out, &made));
         made = made || kas_buckets_take(&s->buckets, out);

@@ -53,8 +53,8 @@ typedef struct kas_forecast {
      * the study, the candidate, and the candidates before it. It is called once for each new
      * candidate, in their order. */
     kas_status (*judge)(void *context, const kas_replacement *replacement, kas_work *work);
-    /* Notes a candidate that the store has and that was not discarded, in place of `judge`; NULL:
-     * that need not be known. */
+    /* Notes a candidate that the store has and that `judge` once passed; NULL: that need not be
+     * known. */
     kas_status (*remember)(void *context, const kas_work *work);
     void *context;
     /* Computes on several cores what `judge` will ask for of candidates that are judged next, at most

@@ -203,6 +203,7 @@ TEST(rejects_copies)
     kas_legality *legality;
     open_problem(&p);
     snprintf(options.legality, sizeof options.legality, "imitation:1");
+    options.strategy = KAS_STRATEGY_EVOLUTION;
     for (int stored = 0; stored < 2; stored++) {
         OK(kas_legality_open(&options, &p, KAS_LEGALITY_BATCH, &legality));
         const kas_work first = judge_form(legality, &p, 0, stored);

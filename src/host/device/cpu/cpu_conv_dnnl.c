@@ -253,6 +253,7 @@ static kas_status create_fused_desc(const kas_cpu *cpu, const purpose *p, kas_dn
     KAS_TRY_GOTO(create_desc(cpu, p, want, bias, attr, out), done);
     if (is_wrong_with(p->epilogue, *out)) {
         dnnl_primitive_desc_destroy(*out);
+        *out = NULL;
         status = kas_fail(KAS_UNSUPPORTED,
                           "oneDNN computes matrix products with these post-operations wrongly");
     }

@@ -196,6 +196,7 @@ static dnnl_status_t choose(const kas_cpu *cpu, const kas_dnnl_conv *c, kas_dnnl
     if (code == dnnl_success)
         return code;
     dnnl_primitive_desc_destroy(*out);
+    *out = NULL;
     return code == dnnl_last_impl_reached ? dnnl_unimplemented : code;
 }
 
