@@ -60,6 +60,7 @@ elif [ $rc != 0 ]; then
 fi
 cmp "$dir/straight" "$dir/resumed" || fail "a resumed run has other bits"
 expect 3 'another network, kernel' train --epochs 7 --checkpoint "$dir/ckpt"
+expect 3 'validation share' train --epochs 6 --validation 0.2 --checkpoint "$dir/ckpt"
 
 expect 0 'trained after 1 epoch: test accuracy' train --epochs 1 --init "$dir/straight" --test
 expect 0 '"test_accuracy":null' train --epochs 2 --test --json # once, after the last epoch

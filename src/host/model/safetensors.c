@@ -221,7 +221,14 @@ static kas_status read_header(const char *path, kas_safetensors *out)
     uint64_t header = 0;
     for (int i = 0; i < 8 && out->file.size >= 8; i++)
         header |= (uint64_t)bytes[i] << (8 * i);
-    if (out->file.size < 8 || header > MAX_HEADER || header > out->file.size - 8)
+    const bool bad = out->file.size < 8 || header > MAX_HEADER || header > out->file.size - 8;
+    if (bad && out->file.size >= 8 &&
+        (memcmp(bytes, "PK\3\4", 4) == 0 || memcmp(bytes, "\x80\2", 2) == 0))
+        return kas_fail(KAS_BAD_INPUT,
+                        "%s: a file of torch.save; convert it: safetensors.torch.save_file("
+                        "torch.load(\"%s\"), \"weights.safetensors\")",
+                        path, path);
+    if (bad)
         return kas_fail(KAS_BAD_INPUT,
                         "%s: not a safetensors file, or cut short: its header should have %" PRIu64
                         " bytes (at most %d), the file has %zu",

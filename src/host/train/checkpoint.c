@@ -73,11 +73,13 @@ static kas_status check(const char *path, const kas_buf *file, const uint8_t opt
                         "start from the beginning",
                         path);
     if (memcmp(h->options, options, sizeof h->options) != 0)
-        return kas_fail(KAS_BAD_INPUT,
-                        "%s: the checkpoint is of a run with another network, kernel, data set, "
-                        "recipe or seed; use the options that it was made with, or remove it to "
-                        "start from the beginning",
-                        path);
+        return kas_fail(
+            KAS_BAD_INPUT,
+            "%s: the checkpoint is of a run with another network, kernel, data set, "
+            "recipe, seed, validation share or initial weights, with another choice of "
+            "--test or --sync-batch-norm, or on another kind of device; use the options "
+            "that it was made with, or remove it to start from the beginning",
+            path);
     if (h->epochs > MAX_EPOCHS || h->size > max_bytes ||
         file->size != sizeof *h + h->epochs * sizeof(epoch_record) + h->size + DIGEST)
         return kas_fail(KAS_BAD_INPUT, "%s: the checkpoint has the wrong size", path);

@@ -152,6 +152,26 @@ TEST(bad_files_are_refused)
     assert_int_equal(kas_safetensors_read(path, LIMIT, &in), KAS_BAD_INPUT);
 }
 
+/* A file of torch.save, as a zip archive or as an old pickle, is named as such; a header of as many bytes as its first
+ * two letters mean is none. */
+TEST(files_of_torch_are_named)
+{
+    static const char *const files[] = {"PK\3\4abcdefgh", "\x80\2\x8a\nabcdefgh"};
+    kas_safetensors in;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(kas_file_write_atomic(path, files[i], 12), KAS_OK);
+        assert_int_equal(kas_safetensors_read(path, LIMIT, &in), KAS_BAD_INPUT);
+        assert_non_null(strstr(kas_error(), "a file of torch.save; convert it"));
+    }
+    kas_buf whole = {0};
+    kas_buf_add(&whole, "PK\0\0\0\0\0\0", 8);
+    kas_buf_printf(&whole, "{%*s}", ('K' << 8 | 'P') - 2, "");
+    assert_int_equal(kas_file_write_atomic(path, whole.data, whole.size), KAS_OK);
+    assert_int_equal(kas_safetensors_read(path, LIMIT, &in), KAS_OK);
+    kas_safetensors_free(&in);
+    kas_buf_free(&whole);
+}
+
 /* Every byte of a good file changed in turn: never a crash, and sizes stay within the file. */
 TEST(mutations_do_no_harm)
 {

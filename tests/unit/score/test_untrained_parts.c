@@ -191,4 +191,28 @@ TEST(minibatches)
     kas_dataset_close(d);
 }
 
+/* az_nas has no value where a part has none, and the state of that part. */
+TEST(ranks_have_the_state_of_their_parts)
+{
+    enum { KERNELS = 4 };
+    int part[KAS_SCORE_PARTS];
+    kas_scored kernel[KERNELS] = {0};
+    const kas_score_setup setup = {.asked = {[KAS_SCORE_AZ_NAS] = true}};
+    kas_score_parts(KAS_SCORE_AZ_NAS, part);
+    for (int k = 0; k < KERNELS; k++)
+        for (int s = 0; s < KAS_SCORE_PARTS; s++) {
+            kernel[k].state[part[s]] = KAS_SCORED;
+            kernel[k].value[part[s]] = k;
+        }
+    kernel[2].state[part[1]] = KAS_SCORE_BLIND, kernel[2].value[part[1]] = NAN;
+    kernel[3].state[part[0]] = KAS_SCORE_NOT_FINITE, kernel[3].value[part[0]] = NAN;
+    OK(kas_score_rank(&setup, kernel, KERNELS));
+    static const kas_score_state expected[] = {KAS_SCORED, KAS_SCORED, KAS_SCORE_BLIND,
+                                               KAS_SCORE_NOT_FINITE};
+    for (int k = 0; k < KERNELS; k++) {
+        assert_int_equal(kernel[k].state[KAS_SCORE_AZ_NAS], expected[k]);
+        assert_true(isfinite(kernel[k].value[KAS_SCORE_AZ_NAS]) == (k < 2));
+    }
+}
+
 RUN_TESTS()

@@ -334,9 +334,12 @@ kas_status kas_score_rank(const kas_score_setup *setup, kas_scored *kernels, int
     double *combined = all + KAS_SCORE_PARTS * count;
     const kas_status status = kas_combine_ranks(count, KAS_SCORE_PARTS, value, combined);
     for (int k = 0; k < count && status == KAS_OK; k++) {
+        kas_score_state *state = kernels[k].state;
         kernels[k].value[KAS_SCORE_AZ_NAS] = combined[k];
-        kernels[k].state[KAS_SCORE_AZ_NAS] =
-            isfinite(combined[k]) ? KAS_SCORED : KAS_SCORE_NOT_FINITE;
+        state[KAS_SCORE_AZ_NAS] = KAS_SCORED;
+        for (int s = KAS_SCORE_PARTS - 1; s >= 0; s--) /* that of the first without a value */
+            if (state[az_nas[s]] != KAS_SCORED)
+                state[KAS_SCORE_AZ_NAS] = state[az_nas[s]];
     }
     free(all);
     return status;
