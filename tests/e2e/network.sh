@@ -26,6 +26,9 @@ expect 0 'kernel and network written' "$kas" export "$dir/study" -o "$dir/taken"
 expect 0 '' "$kas" export kernels/depthwise_separable.json --net tests/e2e/odd_names.json --input 3x17x13 --flops 2 --params 2 -o "$dir/odd"
 grep -q 'eps=0.00123456789, momentum=0.1)' "$dir/odd/network.py" && grep -q 'F.dropout(.*, 0.123456789, ' "$dir/odd/network.py" ||
     fail "numbers of the network lost digits"
+# Attributes of every module ("double", "train", "type") are no attributes of these.
+grep -q 'self\["type"\] = ' "$dir/odd/network.py" && grep -q '"train": Kernel' "$dir/odd/network.py" &&
+    grep -q 'self\["double"\]\["train"\](' "$dir/odd/network.py" || fail "a layer hides a method of PyTorch"
 if [ -n "$python" ]; then
     expect 0 'ok: logits' "$python" "$dir/taken/network.py" --check
     expect 0 'ok: logits' "$python" "$dir/odd/network.py" --check

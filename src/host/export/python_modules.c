@@ -7,23 +7,34 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_keyword(const char *part, size_t length)
+/* Returns whether a part is a word of Python, or an attribute that every nn.Module has. */
+static bool is_taken(const char *part, size_t length)
 {
     static const char words[] =
         " False None True and as assert async await break class continue def del elif else except "
         "finally for from global if import in is lambda nonlocal not or pass raise return try "
-        "while with yield ";
+        "while with yield "
+        "T_destination add_module apply bfloat16 buffers call_super_init children compile cpu cuda "
+        "double dump_patches eval extra_repr float forward get_buffer get_extra_state "
+        "get_parameter "
+        "get_submodule half ipu load_state_dict modules mtia named_buffers named_children "
+        "named_modules named_parameters parameters register_backward_hook register_buffer "
+        "register_forward_hook register_forward_pre_hook register_full_backward_hook "
+        "register_full_backward_pre_hook register_load_state_dict_post_hook "
+        "register_load_state_dict_pre_hook register_module register_parameter "
+        "register_state_dict_post_hook register_state_dict_pre_hook requires_grad_ set_extra_state "
+        "set_submodule share_memory state_dict to to_empty train training type xpu zero_grad ";
     for (const char *at = words; (at = strchr(at, ' ')) && at[1]; at++)
         if (strncmp(at + 1, part, length) == 0 && at[1 + length] == ' ')
             return true;
     return false;
 }
 
-/* Returns whether Python accepts the first `length` bytes of a part as an attribute's name. */
+/* Returns whether the first `length` bytes of a part may be the name of a module's attribute. */
 static bool is_identifier(const char *part, size_t length)
 {
-    return !isdigit((unsigned char)*part) && !memchr(part, '-', length) &&
-           !is_keyword(part, length);
+    return !isdigit((unsigned char)*part) && !memchr(part, '-', length) && *part != '_' &&
+           !is_taken(part, length);
 }
 
 void kas_python_module_path(const char *name, kas_buf *out)
