@@ -25,6 +25,8 @@ static bool takes_numerics(const int32_t *note, int notes, bool tensor_cores)
         case KAS_DNN_NOTE_DOWN_CONVERT_INPUTS:
         case KAS_DNN_NOTE_REDUCED_PRECISION_REDUCTION:
         case KAS_DNN_NOTE_FFT:
+        case KAS_DNN_NOTE_WINOGRAD:
+        case KAS_DNN_NOTE_WINOGRAD_4X4:
         case KAS_DNN_NOTE_WINOGRAD_6X6:
         case KAS_DNN_NOTE_WINOGRAD_13X13:
             return false;

@@ -8,7 +8,7 @@
  * such a plan takes a second and more, in every process.
  *
  * Only engines whose results are the same in every run are taken, and none that rounds more than
- * its types say: no FFT, no Winograd with large tiles, no inputs converted to fewer bits, no
+ * its types say: no FFT, no Winograd, no inputs converted to fewer bits, no
  * reduction in 16 bits. Tensor cores are taken for 16-bit types, and for float32 where the caller
  * allows TF32. */
 #ifndef KAS_CUDA_DNN_PLAN_H

@@ -11,7 +11,7 @@
 
 /* Version of the rules by which we choose; part of every key. Raise it when what counts as a candidate or
  * how candidates are compared changes, so that older records are not found. */
-enum { KAS_PLAN_RULES = 8 };
+enum { KAS_PLAN_RULES = 9 };
 
 typedef struct kas_plan_places {
     bool timed;                      /* whether candidates shall be timed */

@@ -15,11 +15,12 @@ const sim_engine sim_engines[SIM_ENGINES] = {
     {.id = 9, .tile = 5, .note = -1, .compiled = true, .microseconds = 1},
     {.id = 10, .note = KAS_DNN_NOTE_NONDETERMINISTIC, .microseconds = 1},
     {.id = 11, .note = KAS_DNN_NOTE_TENSOR_CORE, .microseconds = 500},
+    {.id = 16, .note = KAS_DNN_NOTE_WINOGRAD_4X4, .microseconds = 1},
     {.id = 12, .note = -1, .refuses = true, .microseconds = 1},
     {.id = 13, .tile = 1, .note = -1, .microseconds = 3000},
     {.id = 13, .tile = 2, .note = -1, .microseconds = 1000},
     {.id = 14, .note = -1, .fallback = true, .microseconds = 9000},
-    [9 ... SIM_ENGINES - 1] = {.id = 15, .note = -1, .refuses = true, .fallback = true},
+    [10 ... SIM_ENGINES - 1] = {.id = 15, .note = -1, .refuses = true, .fallback = true},
 };
 
 size_t cudnnGetCudartVersion(void)

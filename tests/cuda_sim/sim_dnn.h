@@ -47,7 +47,7 @@ bool sim_conv_fits(const sim_conv *c);
 bool sim_conv_supported(const sim_conv *c);
 
 /* The engines of a ranking. Durations are pretended: "time passes" on the events of a stream. */
-enum { SIM_ENGINES = 19, SIM_KNOB = 2 /* tile size */ };
+enum { SIM_ENGINES = 20, SIM_KNOB = 2 /* tile size */ };
 typedef struct sim_engine {
     int64_t id, tile; /* tile 0: it has no knob */
     int32_t note;     /* -1: none */
