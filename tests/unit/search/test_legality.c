@@ -158,7 +158,8 @@ TEST(not_finite_is_rejected)
     kas_problem_close(&p);
 }
 
-/* The same kernel in three forms whose names differ, and another one of as many weights. */
+/* Two forms of a kernel, two of another one of as many weights, and two of one with a free size, which the
+ * budget decides. */
 static const char *const forms[] = {
     "{\"format\": \"kas-gpu kernel\", \"version\": 1, \"nodes\": [{\"op\": \"input\"}, {\"op\": "
     "\"fc\", \"in\": [0], \"out\": \"1/2*C\"},"
@@ -176,17 +177,28 @@ static const char *const forms[] = {
     "{\"format\": \"kas-gpu kernel\", \"version\": 1, \"nodes\": [{\"op\": \"input\"}, {\"op\": "
     "\"fc\", \"in\": [0], \"out\": \"1/2*C\"},"
     "{\"op\": \"unfold\", \"in\": [1], \"axes\": \"hw\"}, {\"op\": \"fc\", \"in\": [2], \"out\": "
-    "\"C\"}], \"groups\": {}}"};
+    "\"C\"}], \"groups\": {}}",
+    "{\"format\": \"kas-gpu kernel\", \"version\": 1, \"nodes\": [{\"op\": \"input\"}, {\"op\": "
+    "\"fc\", \"in\": [0], \"out\": \"x0\"},"
+    "{\"op\": \"unfold\", \"in\": [1], \"axes\": \"hw\"}, {\"op\": \"fc\", \"in\": [2], \"out\": "
+    "\"C\"}], \"groups\": {}}",
+    "{\"format\": \"kas-gpu kernel\", \"version\": 1, \"nodes\": [{\"op\": \"input\"}, {\"op\": "
+    "\"fc\", \"in\": [0], \"out\": \"x0\"},"
+    "{\"op\": \"unfold\", \"in\": [1], \"axes\": \"hw\"}, {\"op\": \"fc\", \"in\": [2], \"out\": "
+    "\"C\"}, {\"op\": \"sub\", \"in\": [0, 3]},"
+    "{\"op\": \"sub\", \"in\": [0, 4]}], \"groups\": {}}"};
 
 /* What becomes of a form behind those that were judged or, where the store has them, remembered. */
-static kas_work judge_form(kas_legality *l, const kas_problem *p, int form, bool stored)
+static kas_work judge_form(kas_legality *l, const kas_search_options *options, const kas_problem *p,
+                           int form, bool stored)
 {
     kas_assignment kernels;
     kas_replacement r;
     kas_work work = {.state = KAS_WORK_QUEUED};
     OK(kas_assignment_read_json("form", forms[form], strlen(forms[form]), &kernels));
     OK(kas_assignment_name(&kernels, work.name));
-    OK(kas_assignment_fit(&kernels, p->target, p->targets, &(kas_budget){0}, &r));
+    const kas_budget budget = kas_search_budget(options);
+    OK(kas_assignment_fit(&kernels, p->target, p->targets, &budget, &r));
     kas_assignment_free(&kernels);
     work.params = r.solution.params;
     work.kernel = (char *)(uintptr_t)forms[form];
@@ -204,16 +216,18 @@ TEST(rejects_copies)
     open_problem(&p);
     snprintf(options.legality, sizeof options.legality, "imitation:1");
     options.strategy = KAS_STRATEGY_EVOLUTION;
+    options.flops = 0.7;
+    options.params = 0.7;
     for (int stored = 0; stored < 2; stored++) {
         OK(kas_legality_open(&options, &p, KAS_LEGALITY_BATCH, &legality));
-        const kas_work first = judge_form(legality, &p, 0, stored);
-        const kas_work copy = judge_form(legality, &p, 1, false);
-        assert_int_equal(copy.state, KAS_WORK_LOW_SCORE);
-        assert_non_null(strstr(copy.reason, first.name));
-        assert_string_not_equal(copy.name, first.name);
-        assert_int_equal(judge_form(legality, &p, 2, false).state, KAS_WORK_QUEUED);
-        const kas_work other = judge_form(legality, &p, 3, false); /* what form 2 computes */
-        assert_int_equal(other.state, KAS_WORK_LOW_SCORE);
+        for (int form = 0; form < 6; form += 2) {
+            const kas_work first = judge_form(legality, &options, &p, form, stored);
+            const kas_work copy = judge_form(legality, &options, &p, form + 1, false);
+            assert_int_equal(first.state, KAS_WORK_QUEUED);
+            assert_int_equal(copy.state, KAS_WORK_LOW_SCORE);
+            assert_non_null(strstr(copy.reason, first.name));
+            assert_string_not_equal(copy.name, first.name);
+        }
         kas_legality_close(legality);
     }
     kas_problem_close(&p);
