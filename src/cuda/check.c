@@ -91,10 +91,12 @@ kas_status kas_cuda_check_dnn(kas_cuda *cuda, cudnnStatus_t result, const char *
 {
     if (result == KAS_CUDNN_SUCCESS)
         return KAS_OK;
-    /* cuDNN 9 numbers errors by kind: 3xxx means not supported; 4xxx and 5xxx are failures. */
+    /* cuDNN 9 numbers errors by kind: 3xxx means not supported; 4xxx and 5xxx are failures. A library
+     * that is missing, such as NVRTC, may be there another time. */
     kas_status status = KAS_DEVICE;
-    if ((int)result / 1000 == KAS_CUDNN_NOT_SUPPORTED / 1000 ||
-        result == KAS_CUDNN_COMPILATION_FAILED)
+    const bool unsupported = (int)result / 1000 == KAS_CUDNN_NOT_SUPPORTED / 1000 &&
+                             result != KAS_CUDNN_PREREQUISITE_MISSING;
+    if (unsupported || result == KAS_CUDNN_COMPILATION_FAILED)
         status = KAS_UNSUPPORTED;
     else if (result == KAS_CUDNN_ALLOCATION_FAILED || result == KAS_CUDNN_DEVICE_ALLOCATION_FAILED)
         status = KAS_NO_MEMORY;

@@ -176,8 +176,8 @@ done:
     return status;
 }
 
-/* Puts what is compiled at run time behind the others, and keeps the first of it. Returns how many choices
- * are left. */
+/* Puts what is compiled at run time behind the others, and keeps the first MAX_COMPILED of it. Returns how
+ * many choices are left. */
 static int put_compiled_last(kas_dnn_choice *choice, int count)
 {
     kas_dnn_choice compiled[MAX_COMPILED];
@@ -223,16 +223,20 @@ kas_status kas_dnn_choices(kas_cuda *cuda, const kas_dnn_graph *graph, bool tens
                            kas_dnn_choice *choice, int room, int *count)
 {
     *count = 0;
-    /* After the heuristics comes what needs none. */
+    /* After the heuristics comes what needs none. Where neither ranks anything, a failure that may pass is
+     * returned: nobody shall write down that there is no plan. */
     static const int32_t modes[] = {KAS_DNN_HEURISTICS_A, KAS_DNN_HEURISTICS_FALLBACK};
+    kas_status failure = KAS_OK;
     for (int i = 0; i < 2; i++) {
         const kas_status status = rank(cuda, graph, modes[i], tensor_cores, choice, room, count);
         if (kas_cuda_is_refusal(cuda, status))
             kas_debug("cuDNN ranks nothing in mode %d: %s", (int)modes[i], kas_error());
         else
             KAS_TRY(status);
+        if (failure == KAS_OK && status != KAS_UNSUPPORTED)
+            failure = status;
     }
-    return KAS_OK;
+    return *count == 0 ? failure : KAS_OK;
 }
 
 /* ---- plans ----------------------------------------------------------------------------------- */

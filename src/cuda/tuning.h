@@ -23,9 +23,8 @@
 #include "host/core/buf.h"
 
 /* The most candidates that are looked at; the first 8 of them that run are timed, if they are among the
- * first 12 or nothing else runs. A candidate that
- * fuses an activation must pass NaN on: it is run once with weights of NaN before it is taken, and
- * passed over where y is not NaN. */
+ * first 12 or nothing else runs. A candidate that fuses an activation must pass NaN on: it is run once
+ * with weights of NaN before it is taken, and passed over where y is not NaN. It counts among the 8. */
 enum { KAS_MAX_CANDIDATES = 64 };
 
 /* A problem whose plan is to be chosen; `self` is the owner's object. */

@@ -187,7 +187,8 @@ static int run_command(int argc, char **argv)
 
 int kas_cli_main(int argc, char **argv)
 {
-    if (getenv("KAS_DEBUG"))
+    const char *debug = getenv("KAS_DEBUG");
+    if (debug && *debug && strcmp(debug, "0") != 0)
         kas_log_set_level(KAS_LOG_DEBUG);
     if (argc < 2) {
         print_help(stderr);
