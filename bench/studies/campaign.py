@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""A search on CIFAR-100 in two commands: one that explores with a cheap verdict, and one that trains the best of what it found.
+"""A search on CIFAR-100 in three commands: one explores with a cheap verdict, one trains the best of what it found, and one the best two of these longer.
 
     bench/studies/campaign.py WORK explore --data CIFAR100 [--minutes 55] [--jobs N] [--runs bench/results/campaign.jsonl]
     bench/studies/campaign.py WORK answer --data CIFAR100 ...
-    bench/studies/campaign.py WORK twice --data CIFAR100 ...     the unmodified network for twice the epochs of `answer`
-    bench/studies/campaign.py WORK alike --data CIFAR100 ...     fast kernels trained like the finalists of `answer`
+    bench/studies/campaign.py WORK longer --data CIFAR100 ...
+    bench/studies/campaign.py WORK twice --data CIFAR100 ...     the unmodified network for twice the epochs of `longer`
+    bench/studies/campaign.py WORK alike --data CIFAR100 ...     fast kernels trained like the finalists of `longer`
     bench/studies/campaign.py WORK table [--runs FILE]           what the runs say, as Markdown
 
 CIFAR100 is the folder of the official binary files.  All 50,000 images, at 16x16; ResNet-20.
@@ -19,9 +20,12 @@ answer begins with the --best candidates of explore that the file of --runs has,
 tell apart one.  They are trained from random weights like the unmodified network, for 30 epochs.  Two finalists and the unmodified network then see
 all images, with three seeds, and the test set once.
 
+longer does the same for 60 epochs with the two that were most accurate after answer's 30; the unmodified network gains less than
+half a point by 60 more.
+
 A part ends after --minutes, and the same command goes on.  Each worker has one thread.  At the end of a part the lines of that study in
 the file of --runs are replaced: one for each candidate, and one for each training of the end.  What a study has is kept beside that
-file, as campaign-answer.tar.xz, until it has ended, so that another machine can go on with it; trainings that were under way begin again there.
+file, as campaign-answer.tar.xz or campaign-longer.tar.xz, until it has ended, so that another machine can go on with it; trainings that were under way begin again there.
 """
 import argparse
 import contextlib
@@ -39,7 +43,9 @@ from study import NOTHING_VALID, ROOT, kas, known_runs, must
 
 RUNS = os.path.join(ROOT, "bench", "results", "campaign.jsonl")
 STOPPED = 75  # exit code: the part is over
-EPOCHS = 60  # of answer
+EPOCHS = {"answer": 30, "longer": 60}
+LATENCY = {"answer": 0.667, "longer": 1}  # as predicted; those of longer have been measured
+TWICE = 2 * EPOCHS["longer"]
 ALIKE = ("depthwise_separable", "986ab2c8925edc0a")  # the best of kernels/ below 0.3 of the latency, and a new one that explore found there
 SEEDS = 3
 WITHIN = 0.05  # of the best accuracy of explore: what answer trains
@@ -47,7 +53,7 @@ TRAIN = ["--net", NET, "--seed", 1, "--batch", BATCH, "--device", "cpu", "--thre
 SEARCH = TRAIN + ["--keep-slower", "--flops", 1]
 EXPLORE = ["--strategy", "evolution", "--ancestors", 2000, "--candidates", 80, "--population", 40, "--generation", 10, "--rungs", "none", "--imitate", 1, "--most-missed", 0.7,
            "--objective", "frontier", "--latency", 0.55, "--epochs", 1, "--lr", WARM_RATE, "--finalists", 0]
-ANSWER = ["--lr", RATE, "--rungs", "none", "--epochs", EPOCHS, "--latency", 0.667, "--max-loss", 1.0, "--objective", "frontier", "--finalists", 2, "--seeds", SEEDS, "--ancestors", 0, "--known", "no"]
+ANSWER = ["--lr", RATE, "--rungs", "none", "--max-loss", 1.0, "--objective", "frontier", "--finalists", 2, "--seeds", SEEDS, "--ancestors", 0, "--known", "no"]
 
 
 # ---- searching ----------------------------------------------------------------------------------
@@ -120,13 +126,15 @@ def chosen(ended, most):
 
 
 def best_of(args):
-    """The best candidates of explore as a folder of kernel files, whose order is that of their names."""
-    folder = os.path.join(args.work, "best")
-    ended = [run for run in known_runs(args.runs) if run["study"] == "explore" and run["state"] == "finished" and run.get("kernel")]
+    """The best candidates of explore, or of answer, as a folder of kernel files, whose order is that of their names."""
+    before, count = ("explore", args.best) if args.what == "answer" else ("answer", 2)
+    folder = os.path.join(args.work, f"best-of-{before}")
+    ended = [run for run in known_runs(args.runs) if run["study"] == before and run.get("file") and run["state"] == "finished"]
     if not ended:
-        sys.exit(f"{args.runs}: no candidate of explore has finished; run explore first")
+        sys.exit(f"{args.runs}: no candidate of {before} has finished; run {before} first")
+    best = chosen(ended, count) if before == "explore" else sorted(ended, key=lambda run: -run["accuracy"])[:count]
     os.makedirs(folder, exist_ok=True)
-    for place, run in enumerate(chosen(ended, args.best)):
+    for place, run in enumerate(best):
         with open(os.path.join(folder, f"{place:02}-{run['kernel']}.json"), "w") as file:
             json.dump(run["file"], file)
     return folder
@@ -160,7 +168,11 @@ def take_up(args, study):
 def search(args):
     study = os.path.join(args.work, args.what)
     take_up(args, study)
-    words = EXPLORE + ["--init", teacher(args)] if args.what == "explore" else ANSWER + ["--from", best_of(args), "--candidates", args.best]
+    if args.what == "explore":
+        words = EXPLORE + ["--init", teacher(args)]
+    else:
+        folder = best_of(args)
+        words = ANSWER + ["--from", folder, "--candidates", len(os.listdir(folder)), "--epochs", EPOCHS[args.what], "--latency", LATENCY[args.what]]
     code, _, error = kas("search", "--study", study, "--dataset", dataset(args, 50000), *SEARCH, *words,
                          "--workers", args.jobs, "--until", int(time.time() + 60 * args.minutes), "--quiet")
     if code not in (0, STOPPED, NOTHING_VALID):
@@ -175,10 +187,10 @@ def search(args):
 
 def twice(args):
     """Whether the unmodified network gains by more epochs."""
-    result = must("train", "--net", NET, "--dataset", dataset(args, 50000), "--epochs", 2 * EPOCHS, "--batch", BATCH, "--lr", RATE, "--seed", 1,
+    result = must("train", "--net", NET, "--dataset", dataset(args, 50000), "--epochs", TWICE, "--batch", BATCH, "--lr", RATE, "--seed", 1,
                   "--device", "cpu", "--threads", 1, "--test", "--checkpoint", os.path.join(args.work, "twice.checkpoint"), "--json", "--quiet")[-1]
-    others = [run for run in known_runs(args.runs) if run["study"] == "twice" and run["epochs"] != 2 * EPOCHS]
-    replace(args, "twice", others + [{"study": "twice", "epochs": 2 * EPOCHS, "test_accuracy": result["test_accuracy"]}])
+    others = [run for run in known_runs(args.runs) if run["study"] == "twice" and run["epochs"] != TWICE]
+    replace(args, "twice", others + [{"study": "twice", "epochs": TWICE, "test_accuracy": result["test_accuracy"]}])
 
 
 def kernel_file(args, name):
@@ -195,16 +207,17 @@ def kernel_file(args, name):
 def alike(args):
     """Fast kernels, a file of kernels/ or a candidate of explore, trained like the finalists; the same command goes on."""
     deadline = time.monotonic() + 60 * args.minutes
-    done = {(run["kernel"], run["seed"]) for run in known_runs(args.runs) if run["study"] == "alike"}
+    epochs = EPOCHS["longer"]
+    done = {(run["kernel"], run["seed"]) for run in known_runs(args.runs) if run["study"] == "alike" and run["epochs"] == epochs}
     for seed in range(SEEDS):
         for name in ALIKE:
             if (name, seed) in done or time.monotonic() > deadline:
                 continue
             result = must("train", "--net", NET, "--dataset", dataset(args, 50000), "--kernel", kernel_file(args, name),
-                          "--epochs", EPOCHS, "--batch", BATCH, "--lr", RATE, "--seed", seed, "--device", "cpu", "--threads", 1, "--test",
-                          "--checkpoint", os.path.join(args.work, f"{name}-{seed}.checkpoint"), "--json", "--quiet")[-1]
+                          "--epochs", epochs, "--batch", BATCH, "--lr", RATE, "--seed", seed, "--device", "cpu", "--threads", 1, "--test",
+                          "--checkpoint", os.path.join(args.work, f"{name}-{seed}-{epochs}.checkpoint"), "--json", "--quiet")[-1]
             lines = [run for run in known_runs(args.runs) if run["study"] == "alike"]
-            replace(args, "alike", lines + [{"study": "alike", "kernel": name, "seed": seed, "epochs": EPOCHS, "test_accuracy": result["test_accuracy"]}])
+            replace(args, "alike", lines + [{"study": "alike", "kernel": name, "seed": seed, "epochs": epochs, "test_accuracy": result["test_accuracy"]}])
 
 
 # ---- what the runs say --------------------------------------------------------------------------
@@ -243,7 +256,8 @@ def table(args):
         errors = [abs(run["predicted_ratio"] / run["latency_ratio"] - 1) for run in explored if run.get("kernel") and run.get("latency_ratio")]
         print(f"\n{sum(run.get('cpu_seconds') or 0 for run in explored):.0f} CPU seconds; predicted and measured latency differ by "
               f"{100 * statistics.median(errors):.0f}% in the median of {len(errors)}")
-    table_of_answer([run for run in runs if run["study"] == "answer"])
+    for study in EPOCHS:
+        table_of_answer([run for run in runs if run["study"] == study])
     for run in runs:
         if run["study"] == "alike":
             print(f"\n{run['kernel']}, seed {run['seed']}, after {run['epochs']} epochs: {percent(run['test_accuracy'])} of the test images.")
@@ -254,7 +268,7 @@ def table(args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("work")
-    parser.add_argument("what", choices=("explore", "answer", "twice", "alike", "table"))
+    parser.add_argument("what", choices=("explore", "answer", "longer", "twice", "alike", "table"))
     parser.add_argument("--data", help="folder of CIFAR-100")
     parser.add_argument("--best", type=int, default=6, help="candidates of explore that answer trains")
     parser.add_argument("--minutes", type=float, default=55)
@@ -263,7 +277,7 @@ def main():
     args = parser.parse_args()
     args.work = os.path.abspath(args.work)
     os.makedirs(args.work, exist_ok=True)
-    {"explore": search, "answer": search, "twice": twice, "alike": alike, "table": table}[args.what](args)
+    {"explore": search, "answer": search, "longer": search, "twice": twice, "alike": alike, "table": table}[args.what](args)
 
 
 if __name__ == "__main__":
