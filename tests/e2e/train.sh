@@ -40,6 +40,10 @@ expect 3 'the rate falls after epoch 3, behind the last of 3 epochs' train --sch
 expect 0 'with AdamW 0.001 to 0.005 is usual' train --optimiser adamw --dry-run
 expect 0 '' train --optimiser adamw --lr 0.003 --dry-run
 ! grep -q usual "$dir/err" || fail "a warning of a rate that was given"
+expect 2 '--crop-area has no effect' train --crop-area 0.5 --dry-run
+expect 2 '--decay-all is an option of --weight-decay above 0' train --decay-all on --weight-decay 0
+expect 3 'cutout 16 leaves nothing of images of 8x8' train --cutout 16 --dry-run
+expect 0 '' train --cutout 15 --dry-run
 expect 2 '--steps: expected integers in rising order' train --schedule steps --steps 2,1
 expect 0 'trained after 2 epochs' train --epochs 2 --optimiser sgd --schedule steps --steps 1 --flip off
 expect 0 'of the FLOPs' train --dry-run --kernel kernels/depthwise_separable.json

@@ -1,5 +1,6 @@
 #include "host/cli/recipe_options.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -103,6 +104,23 @@ static bool is_given(const kas_cli_recipe *o, const char *key)
         if (strcmp(o->override[i].field->key, key) == 0)
             return true;
     return false;
+}
+
+kas_status kas_cli_recipe_suits(const kas_cli_recipe *o, const kas_recipe *r, const kas_dataset *d)
+{
+    if (d->encoded && r->crop_pad > 0 && is_given(o, "crop_pad"))
+        return kas_fail(
+            KAS_USAGE,
+            "--crop-pad has no effect: %s has JPEG or PNG images; --crop-area is for them",
+            d->path);
+    if (!d->encoded && is_given(o, "crop_area"))
+        return kas_fail(
+            KAS_USAGE, "--crop-area has no effect: %s has pixels; --crop-pad is for them", d->path);
+    if (r->cutout >= 2 * (int64_t)(d->h > d->w ? d->h : d->w))
+        return kas_fail(KAS_BAD_INPUT,
+                        "recipe: cutout %d leaves nothing of images of %" PRIu32 "x%" PRIu32,
+                        r->cutout, d->h, d->w);
+    return KAS_OK;
 }
 
 kas_status kas_cli_recipe_get(const kas_cli_recipe *o, kas_recipe *out)

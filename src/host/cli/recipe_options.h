@@ -4,6 +4,7 @@
 #define KAS_CLI_RECIPE_OPTIONS_H
 
 #include "host/cli/cli.h"
+#include "host/data/dataset.h"
 #include "host/recipe/recipe.h"
 
 enum { KAS_CLI_RECIPE_OVERRIDES = 128 };
@@ -26,5 +27,9 @@ const struct argp *kas_cli_recipe_argp(const char *usual);
  * contradict each other, such as steps behind the last epoch; with KAS_USAGE for an option that the recipe gives no effect, such as
  * --steps with another schedule. */
 kas_status kas_cli_recipe_get(const kas_cli_recipe *options, kas_recipe *out);
+/* Fails with KAS_USAGE for an option that has no effect on the images of this data set, and with
+ * KAS_BAD_INPUT for a recipe that erases all of each. */
+kas_status kas_cli_recipe_suits(const kas_cli_recipe *options, const kas_recipe *recipe,
+                                const kas_dataset *dataset);
 
 #endif

@@ -121,6 +121,11 @@ static bool is_sgd(const kas_recipe *r)
     return !is_adamw(r);
 }
 
+static bool decays(const kas_recipe *r)
+{
+    return r->weight_decay > 0;
+}
+
 const char *kas_recipe_without_effect(const kas_recipe *recipe, const kas_field *field)
 {
     static const struct {
@@ -129,6 +134,7 @@ const char *kas_recipe_without_effect(const kas_recipe *recipe, const kas_field 
     } conditions[] = {
         {"steps", "--schedule steps", falls_by_steps},
         {"step_factor", "--schedule steps", falls_by_steps},
+        {"decay_all", "--weight-decay above 0", decays},
         {"momentum", "--optimiser nesterov and sgd", is_sgd},
         {"beta1", "--optimiser adamw", is_adamw},
         {"beta2", "--optimiser adamw", is_adamw},

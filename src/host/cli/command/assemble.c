@@ -407,6 +407,7 @@ static kas_status open_all(kas_assemble *a)
 {
     char path[PATH_MAX];
     KAS_TRY(kas_cli_training_open(a->dataset_path, false, &a->net, NULL, &a->data));
+    KAS_TRY(kas_cli_recipe_suits(&a->recipe_options, &a->recipe, a->data.dataset));
     KAS_TRY(take_kernels(a));
     KAS_TRY(kas_assemble_check_images(a));
     if (a->init) {

@@ -550,6 +550,18 @@ static bool judges_early(const kas_search_options *o)
            3 * o->rungs.value[0] < kas_search_recipe(o, true).epochs;
 }
 
+/* Before a study is made. */
+static kas_status check_recipe(const search_command *c)
+{
+    kas_dataset *d;
+    if (!c->recipe.name && c->recipe.overrides == 0)
+        return KAS_OK;
+    KAS_TRY(kas_dataset_open_without_images(c->request.dataset, &d));
+    const kas_status status = kas_cli_recipe_suits(&c->recipe, &c->request.search.recipe, d);
+    kas_dataset_close(d);
+    return status;
+}
+
 static kas_status run(int argc, char **argv)
 {
     const struct argp_child children[] = {
@@ -563,6 +575,7 @@ static kas_status run(int argc, char **argv)
     c.request.search.finalists = c.request.search.strategy = c.request.search.ancestors = -1;
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &c));
     KAS_TRY(kas_cli_recipe_get(&c.recipe, &c.request.search.recipe));
+    KAS_TRY(check_recipe(&c));
     if (!c.known_given)
         c.request.search.known = c.request.search.strategy != KAS_STRATEGY_RANDOM;
     if (c.auto_rungs || (!c.rungs_given && c.request.search.strategy != KAS_STRATEGY_RANDOM))

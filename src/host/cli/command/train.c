@@ -512,6 +512,8 @@ static kas_status run(int argc, char **argv)
     kas_cli_training t;
     kas_status status = kas_cli_training_open(o.dataset, o.stream, &o.net, o.kernel, &t);
     if (status == KAS_OK)
+        status = kas_cli_recipe_suits(&o.recipe_options, &o.recipe, t.dataset);
+    if (status == KAS_OK)
         status = run_with(&o, t.dataset, t.net, o.kernel ? &t.replacement : NULL);
     kas_cli_training_close(&t);
     return status;
