@@ -17,6 +17,10 @@ static kas_status prepare_process(void)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         KAS_TRY(kas_process_ignore(numbers[i]));
     kas_log_set_level(KAS_LOG_QUIET); /* the log goes to the item's file, with time */
+    /* CUDA gives a process eight queues, and items that share one wait for each other; read by the driver when
+     * it is opened. */
+    if (setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0) != 0)
+        return kas_fail(KAS_NO_MEMORY, "a worker: out of memory");
     return KAS_OK;
 }
 
