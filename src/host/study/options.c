@@ -246,6 +246,12 @@ kas_int_list kas_search_rungs(const kas_search_options *options)
     return list;
 }
 
+bool kas_search_judges_early(const kas_search_options *options)
+{
+    return options->rungs.count && !kas_search_warm(options, 0) &&
+           3 * options->rungs.value[0] < kas_search_recipe(options, true).epochs;
+}
+
 int kas_search_ancestors(int strategy)
 {
     return strategy == KAS_STRATEGY_EVOLUTION ? 1000 : 0;

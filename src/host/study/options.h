@@ -139,6 +139,10 @@ kas_status kas_search_generations(kas_search_options *options);
  * and a third of a candidate's epochs, as far as these are whole epochs, and the last one. */
 kas_int_list kas_search_rungs(const kas_search_options *options);
 
+/* Returns whether the first rung is before a third of the epochs, where the order says little about that
+ * at the end. What begins with trained weights is judged by few epochs, and rightly so. */
+bool kas_search_judges_early(const kas_search_options *options);
+
 /* Return what --ancestors and --legality are with a strategy, and --latency with an objective, unless
  * they are given; 0 and "" are none. */
 int kas_search_ancestors(int strategy);

@@ -542,14 +542,6 @@ static kas_status dry_run(const search_command *c)
     return status;
 }
 
-/* Returns whether the first rung is before a third of the epochs. What begins with trained weights is
- * judged by few epochs, and rightly so. */
-static bool judges_early(const kas_search_options *o)
-{
-    return o->rungs.count && !kas_search_warm(o, 0) &&
-           3 * o->rungs.value[0] < kas_search_recipe(o, true).epochs;
-}
-
 /* Before a study is made. */
 static kas_status check_recipe(const search_command *c)
 {
@@ -588,13 +580,12 @@ static kas_status run(int argc, char **argv)
     c.request.may_grow = c.by_count;
     if (c.untrained.given)
         return kas_untrained_run(&c.request, &c.untrained, &c.common);
-    if (!c.request.init && judges_early(&c.request.search))
-        kas_warn(
-            "--rungs: the first rung is after epoch %d of %d, and the order there says little "
-            "about the order at the end: of the better half of 60 kernels nothing after one or two "
-            "of twelve epochs (rank correlations of 0.06 and 0.12), little after three (0.37). "
-            "--rungs imitate (0.70) costs more and ranks them better (docs/search.md)",
-            c.request.search.rungs.value[0], kas_search_recipe(&c.request.search, true).epochs);
+    if (!c.request.init && kas_search_judges_early(&c.request.search))
+        kas_warn("--rungs: the first rung is after epoch %d of %d, and the order there says little "
+                 "about the order at the end; --rungs imitate costs more and says more "
+                 "(docs/search.md, \"Rungs\")",
+                 c.request.search.rungs.value[0],
+                 kas_search_recipe(&c.request.search, true).epochs);
     if (c.shrink > 0 && !c.dry)
         return kas_search_rounds(&c.request, c.shrink, &c.common);
     return c.dry ? dry_run(&c) : kas_search_once(&c.request, &c.common);
