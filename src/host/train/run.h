@@ -31,6 +31,7 @@ typedef struct kas_run {
     const char *diverged;  /* what was not finite; NULL: nothing */
     bool captures;         /* exchanges, as far as on_exchange knows */
     bool left;             /* the last evaluation was stopped before its end */
+    kas_loss_scale scale;  /* at the end */
     kas_buf correct;       /* of the last evaluations: see kas_train_result */
 } kas_run;
 

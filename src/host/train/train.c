@@ -398,13 +398,25 @@ static kas_status write_weights(const kas_run *r)
 }
 
 /* Marks a run as diverged when its last evaluation is not finite, because such a network is
- * useless. An earlier evaluation may be not finite: batch norm's running averages need some steps
- * to settle. */
-static void look_at_the_end(kas_run *r)
+ * useless, or when float16 skipped its last steps however small the loss was. An earlier evaluation may
+ * be not finite: batch norm's running averages need some steps to settle. */
+static kas_status look_at_the_end(kas_run *r)
 {
-    if (!r->diverged && r->epochs == r->o->recipe.epochs && r->epochs > 0 &&
-        !isfinite(r->epoch[r->epochs - 1].validation_loss))
+    enum { USUAL = 10, SHARE = 20 }; /* skipped steps: until the scale has settled; a 20th of all */
+    KAS_TRY(kas_model_get_scale(r->model, &r->scale));
+    const uint64_t skipped = r->scale.skipped;
+    if (skipped > USUAL && skipped > r->step / SHARE && kas_group_rank(r->o->group) == 0)
+        kas_warn("%" PRIu64 " of %" PRIu64
+                 " steps were skipped, because a gradient overflowed float16; "
+                 "the loss scale is %g",
+                 skipped, r->step, (double)r->scale.scale);
+    if (r->diverged || r->epochs < r->o->recipe.epochs)
+        return KAS_OK;
+    if (!isfinite(r->epoch[r->epochs - 1].validation_loss))
         r->diverged = "a logit or the loss of the last evaluation";
+    else if (r->scale.scale <= KAS_SCALE_LEAST)
+        r->diverged = "a gradient, at float16's least loss scale,";
+    return KAS_OK;
 }
 
 /* Evaluates what is still missing of `correct`: the images that confirm, and all of them where the
@@ -435,6 +447,8 @@ static void fill_result(kas_run *r, kas_train_result *out)
         .accuracy = r->epochs ? r->epoch[r->epochs - 1].validation_accuracy : NAN,
         .step_seconds = r->step_time.count ? kas_samples_quantile(&r->step_time, 0.5) : NAN,
         .compile_seconds = kas_model_compile_seconds(r->model),
+        .scale = r->scale.scale,
+        .skipped = r->scale.skipped,
         .memory = kas_model_memory(r->model) + r->feed.layout.total,
     };
     r->epoch = NULL; /* owned by the result now */
@@ -451,7 +465,7 @@ kas_status kas_train(kas_device *device, const kas_train_options *options, kas_t
     *out = (kas_train_result){0};
     KAS_TRY_GOTO(prepare(&r), out);
     KAS_TRY_GOTO(all_epochs(&r), out);
-    look_at_the_end(&r);
+    KAS_TRY_GOTO(look_at_the_end(&r), out);
     if (!r.diverged && r.epochs == options->recipe.epochs) {
         KAS_TRY_GOTO(confirm(&r), out);
         if (!r.left)

@@ -85,7 +85,8 @@ typedef enum kas_train_state {
     KAS_STOPPED, /* checkpoint written; run again to go on */
     KAS_PAUSED,  /* the same, because `until` was reached */
     KAS_DIVERGED /* a parameter, a running statistic, an average of them or the loss was not
-                    finite in training, or a logit or the loss in the last evaluation. No weights
+                    finite in training, or a logit or the loss in the last evaluation, or float16
+                    skipped steps down to the least loss scale. No weights
                     are written, and a run that continues from the checkpoint ends the same way */
 } kas_train_state;
 
@@ -100,6 +101,8 @@ typedef struct kas_train_result {
                                classified correctly (score/correct.h); else NULL; owned */
     double step_seconds;    /* median of a training step; NaN: this process took none */
     double compile_seconds; /* JIT, 0 when everything was cached */
+    float scale;            /* of the loss, at the end; 1 except in float16 */
+    uint32_t skipped;       /* steps of the whole run that float16's loss scale skipped */
     size_t memory;          /* bytes of device memory planned */
 } kas_train_result;
 

@@ -12,6 +12,7 @@
 #include "host/core/log.h"
 #include "host/core/random.h"
 #include "host/data/order.h"
+#include "host/model/safetensors.h"
 #include "host/score/correct.h"
 #include "host/train/feed.h"
 #include "host/train/train.h"
@@ -257,6 +258,38 @@ TEST(a_stop_in_an_evaluation_is_not_seen)
         expect(&o, &want);
     }
     kas_train_result_free(&want);
+}
+
+/* Logits that are finite, with a slope that overflows float16 at any loss scale: nothing is learnt. */
+TEST(a_run_of_skipped_steps_has_diverged)
+{
+    kas_train_options o = options_of(whole);
+    kas_train_result r;
+    kas_safetensors file;
+    o.recipe.epochs = 1;
+    o.weights_out = in_folder("steep");
+    OK(kas_train(device, &o, &r));
+    assert_true(r.skipped == 0 && r.scale == 1);
+    kas_train_result_free(&r);
+    OK(kas_safetensors_read(o.weights_out, 1 << 28, &file));
+    const kas_named_tensor *fc = kas_safetensors_find(&file, "fc.weight");
+    char *values = file.file.data + ((const char *)fc->data - file.file.data);
+    for (uint64_t i = 0; i < kas_named_tensor_elements(fc); i++) {
+        const float steep = 1e12F * (float)kas_named_tensor_get(fc, i);
+        memcpy(values + i * sizeof steep, &steep, sizeof steep);
+    }
+    OK(kas_file_write_atomic(o.weights_out, file.file.data, file.file.size));
+    kas_safetensors_free(&file);
+    o.weights_in = o.weights_out;
+    o.weights_out = in_folder("none");
+    o.recipe.precision = KAS_PRECISION_FP16;
+    o.recipe.epochs = 4;
+    OK(kas_train(device, &o, &r));
+    assert_int_equal(r.state, KAS_DIVERGED);
+    assert_non_null(strstr(r.not_finite, "least loss scale"));
+    assert_int_equal(r.skipped, 4 * STEPS);
+    assert_false(kas_file_exists(o.weights_out));
+    kas_train_result_free(&r);
 }
 
 TEST(a_small_device_streams)

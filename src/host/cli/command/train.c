@@ -303,6 +303,9 @@ static void print_result(const train_cli *o, const kas_train_result *r)
         json_number(&line, o->test ? "test_accuracy" : "validation_accuracy", r->accuracy);
         json_number(&line, "step_seconds", r->step_seconds);
         json_number(&line, "compile_seconds", r->compile_seconds);
+        if (o->recipe.precision == KAS_PRECISION_FP16)
+            kas_buf_printf(&line, ",\"skipped_steps\":%" PRIu32 ",\"loss_scale\":%.9g", r->skipped,
+                           (double)r->scale);
         kas_buf_printf(&line, ",\"device_memory_bytes\":%zu}", r->memory);
         put_line(&line);
         return;
@@ -312,6 +315,8 @@ static void print_result(const train_cli *o, const kas_train_result *r)
         printf("%s accuracy %.2f%%, ", o->test ? "test" : "validation", 100 * r->accuracy);
     if (isfinite(r->step_seconds)) /* else all steps were taken before a stop */
         printf("median step %.1f ms, ", 1e3 * r->step_seconds);
+    if (o->recipe.precision == KAS_PRECISION_FP16)
+        printf("%" PRIu32 " steps skipped, loss scale %g, ", r->skipped, (double)r->scale);
     printf("%.1f MiB on the device\n", (double)r->memory / (1 << 20));
 }
 
