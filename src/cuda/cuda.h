@@ -36,7 +36,7 @@ typedef struct kas_cuda {
     /* What kas_mem_alloc gave and kas_mem_free has not yet taken back */
     kas_allocation *allocation;
     int allocations;
-    size_t bytes, peak_bytes;
+    size_t bytes;
 
     kas_compiler *compiler;
     kas_module *builtin[KAS_DTYPES]; /* made at first use */

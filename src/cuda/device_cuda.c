@@ -57,8 +57,6 @@ static kas_status remember(kas_cuda *cuda, CUdeviceptr pointer, size_t bytes)
                         cuda->allocations + 1);
     cuda->allocation[cuda->allocations++] = (kas_allocation){pointer, bytes};
     cuda->bytes += bytes;
-    if (cuda->bytes > cuda->peak_bytes)
-        cuda->peak_bytes = cuda->bytes;
     return KAS_OK;
 }
 

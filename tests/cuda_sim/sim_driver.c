@@ -112,9 +112,6 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
     case KAS_CU_DEVICE_MINOR:
         *value = 0;
         return KAS_CUDA_SUCCESS;
-    case KAS_CU_DEVICE_MAX_THREADS_PER_BLOCK:
-        *value = 1024;
-        return KAS_CUDA_SUCCESS;
     case KAS_CU_DEVICE_MULTIPROCESSORS:
         *value = 2;
         return KAS_CUDA_SUCCESS;
