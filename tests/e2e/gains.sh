@@ -29,6 +29,7 @@ grep -q calibrated "$dir/out" && fail "calibrated again: $(cat "$dir/out")"
     "${on[@]:0:2}" --quiet >"$dir/out" || fail "$(cat "$dir/out")"
 grep -Eq '"device": "(ok|skipped)".*"pytorch": "(ok|skipped)"' "$dir/out" || fail "$(cat "$dir/out")"
 grep -q 'gain=' "$dir/e/network.py" || fail "network.py has no gains"
+grep -q 'pixels / 255, then per channel mean [0-9. ]*, std [0-9. ]*: (x - mean) / std' "$dir/e/README.md" || fail "README.md does not say how images are normalised"
 echo "ok: export"
 
 # So do the kernels of an imitation, whose weights have the gains, and those that are assembled.

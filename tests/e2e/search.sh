@@ -34,6 +34,7 @@ kept=$({ echo "$best.safetensors"; "$kas" best "$dir/a" --json | sed -n 's/.*"ke
 k=$("$kas" best "$dir/a" --json | sed -n "s/.*\"kind\": \"candidate\", \"index\": \([0-9]*\), \"kernel\": \"$best\".*/\1/p")
 expect 0 '' "$kas" export "$dir/a" --candidate "$k" -o "$dir/exported"
 grep -q 'the weights of its training in the search' "$dir/exported/README.md" || fail "a candidate is exported without its weights"
+grep -q 'pixels / 255, then per channel mean' "$dir/exported/README.md" || fail "a candidate is exported without what its images were"
 expect 0 'study is complete' "$kas" status "$dir/a"
 expect 0 "study: $dir/a (exists; the search would go on with it)" "${search[@]}" --study "$dir/a" --dry-run
 expect 0 '"done": true' "$kas" status "$dir/a" --json

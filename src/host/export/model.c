@@ -9,9 +9,12 @@
 #include "host/leaderboard/finals.h"
 #include "host/leaderboard/leaderboard.h"
 #include "host/leaderboard/publish.h"
+#include "host/model/pretrained.h"
+#include "host/model/safetensors.h"
 #include "host/net/targets.h"
 #include "host/study/study_dir.h"
 #include "host/study/study_store.h"
+#include "host/train/trained_on.h"
 
 enum { KERNEL_BYTES = 1 << 20, MODEL_BYTES = 1 << 20, MODEL_DEPTH = 8 };
 
@@ -92,6 +95,27 @@ static kas_status read_input(const char *where, const cJSON *model, kas_export_s
                             "%s: field \"input\": expected [channels, height, width]", where);
         *sizes[i] = item->valueint;
     }
+    return KAS_OK;
+}
+
+static void put_scaling(const char *scaling, kas_buf *out)
+{
+    kas_buf_printf(
+        out,
+        "- Images as the network saw them: pixels / 255, then per channel %s: (x - mean) / "
+        "std.\n",
+        scaling);
+}
+
+kas_status kas_export_model_weights(const char *path, kas_export_model *model)
+{
+    kas_safetensors file;
+    KAS_TRY(kas_pretrained_gains(path, &model->replacement));
+    KAS_TRY(kas_safetensors_read(path, KAS_WEIGHTS_LIMIT, &file));
+    const char *scaling = kas_safetensors_metadata(&file, KAS_TRAINED_SCALING);
+    if (scaling && model->facts.size == 0) /* a study has said it */
+        put_scaling(scaling, &model->facts);
+    kas_safetensors_free(&file);
     return KAS_OK;
 }
 
@@ -254,6 +278,7 @@ static kas_status set_candidate(const stored *s, const kas_work *work, kas_expor
 {
     const kas_search_options *o = &s->options;
     kas_dataset *dataset;
+    char scaling[KAS_SCALING_TEXT];
     snprintf(out->title, sizeof out->title, "candidate %lld of study %s", (long long)work->index,
              s->folder);
     KAS_TRY(kas_publish_kernel_text(work, &out->kernel_text));
@@ -265,6 +290,8 @@ static kas_status set_candidate(const stored *s, const kas_work *work, kas_expor
         out->weights[0] = 0; /* it is not on the frontier, or exceeded the limit */
     put_measured(s, work, &out->facts);
     KAS_TRY(kas_dataset_open_without_images(s->study.dataset_path, &dataset));
+    kas_dataset_scaling(dataset, scaling);
+    put_scaling(scaling, &out->facts);
     kas_export_setting setting = {
         .net = *o->network ? o->network : o->net,
         .c = (int)dataset->c,

@@ -40,6 +40,9 @@ kas_status kas_export_model_from_file(const char *path, const kas_export_setting
  * others have none. */
 kas_status kas_export_model_from_study(const char *study, const char *candidate,
                                        kas_export_model *out);
+/* Takes the gains that belong to the weights of a file in place of the model's, and what the file says of
+ * the images. */
+kas_status kas_export_model_weights(const char *path, kas_export_model *model);
 void kas_export_model_free(kas_export_model *model);
 
 #endif

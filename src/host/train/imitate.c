@@ -295,18 +295,11 @@ static kas_status settle(run *r)
 
 static kas_status assemble(run *r, kas_imitate_result *out)
 {
-    char images[KAS_TRAINED_ON_SIZE];
-    const char *const metadata[] = {
-        "format",       "pt",   "generator", "kas-gpu " KAS_VERSION, "network", r->train.net->name,
-        KAS_TRAINED_ON, images, NULL};
     KAS_TRY(take_weights(r));
     KAS_TRY(settle(r));
     if (!r->o->unscored)
         KAS_TRY(validate(r, r->model, &out->accuracy));
-    if (!r->train.weights_out)
-        return KAS_OK;
-    KAS_TRY(kas_trained_on(&r->train, images));
-    return kas_model_save(r->model, r->train.weights_out, metadata);
+    return kas_trained_save(r->model, &r->train);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */

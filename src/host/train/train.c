@@ -384,19 +384,6 @@ static kas_status prepare(kas_run *r)
     return KAS_OK;
 }
 
-static kas_status write_weights(const kas_run *r)
-{
-    const kas_train_options *o = r->o;
-    char images[KAS_TRAINED_ON_SIZE];
-    const char *const metadata[] = {"format",  "pt",         "generator",    "kas-gpu " KAS_VERSION,
-                                    "network", o->net->name, KAS_TRAINED_ON, images,
-                                    NULL};
-    if (!o->weights_out || kas_group_rank(o->group) != 0)
-        return KAS_OK;
-    KAS_TRY(kas_trained_on(o, images));
-    return kas_model_save(r->model, o->weights_out, metadata);
-}
-
 /* Marks a run as diverged when its last evaluation is not finite, because such a network is
  * useless, or when float16 skipped its last steps however small the loss was. An earlier evaluation may
  * be not finite: batch norm's running averages need some steps to settle. */
@@ -468,8 +455,8 @@ kas_status kas_train(kas_device *device, const kas_train_options *options, kas_t
     KAS_TRY_GOTO(look_at_the_end(&r), out);
     if (!r.diverged && r.epochs == options->recipe.epochs) {
         KAS_TRY_GOTO(confirm(&r), out);
-        if (!r.left)
-            KAS_TRY_GOTO(write_weights(&r), out);
+        if (!r.left && kas_group_rank(options->group) == 0)
+            KAS_TRY_GOTO(kas_trained_save(r.model, options), out);
     }
     fill_result(&r, out);
 out:

@@ -33,15 +33,22 @@ static kas_status read_of(const char *path, const kas_dataset *d, char out[KAS_T
     return KAS_OK;
 }
 
-kas_status kas_trained_on(const kas_train_options *o, char out[KAS_TRAINED_ON_SIZE])
+kas_status kas_trained_save(kas_model *model, const kas_train_options *o)
 {
-    char before[KAS_TRAINED_ON_SIZE] = "";
-    describe(o->dataset, o->train_index, o->train_count, out);
+    char before[KAS_TRAINED_ON_SIZE] = "", images[KAS_TRAINED_ON_SIZE], scaling[KAS_SCALING_TEXT];
+    const char *const metadata[] = {
+        "format",     "pt",           "generator", "kas-gpu " KAS_VERSION, "network",
+        o->net->name, KAS_TRAINED_ON, images,      KAS_TRAINED_SCALING,    scaling,
+        NULL};
+    if (!o->weights_out)
+        return KAS_OK;
+    describe(o->dataset, o->train_index, o->train_count, images);
+    kas_dataset_scaling(o->dataset, scaling);
     if (o->weights_in)
         KAS_TRY(read_of(o->weights_in, o->dataset, before));
-    if (*before && strcmp(before, out) != 0) /* of two splits: more than either says */
-        describe(o->dataset, NULL, 0, out);
-    return KAS_OK;
+    if (*before && strcmp(before, images) != 0) /* of two splits: more than either says */
+        describe(o->dataset, NULL, 0, images);
+    return kas_model_save(model, o->weights_out, metadata);
 }
 
 kas_status kas_trained_on_check(const char *path, const kas_dataset *d, uint64_t seed,

@@ -6,13 +6,17 @@
 #ifndef KAS_TRAIN_TRAINED_ON_H
 #define KAS_TRAIN_TRAINED_ON_H
 
+#include "host/model/model.h"
 #include "host/train/train.h"
 
-#define KAS_TRAINED_ON "trained_on" /* the key of the metadata */
+/* Keys of the metadata: the images, and the numbers by which they were normalised
+ * (kas_dataset_scaling). */
+#define KAS_TRAINED_ON "trained_on"
+#define KAS_TRAINED_SCALING "scaling"
 enum { KAS_TRAINED_ON_SIZE = 160 };
 
-/* Describes the images of a training. */
-kas_status kas_trained_on(const kas_train_options *options, char out[KAS_TRAINED_ON_SIZE]);
+/* Writes the file of weights of a training, if the options name one. */
+kas_status kas_trained_save(kas_model *model, const kas_train_options *options);
 
 /* Warns when the file's network has seen images of this data set that kas_dataset_split holds out with
  * this seed and share. A file that says nothing gets no warning. */

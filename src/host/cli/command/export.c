@@ -7,7 +7,6 @@
 #include "host/core/file/target.h"
 #include "host/core/log.h"
 #include "host/export/model.h"
-#include "host/model/pretrained.h"
 #include "host/report/line.h"
 
 typedef struct export_cli {
@@ -261,7 +260,7 @@ static kas_status run(int argc, char **argv)
     if (status == KAS_OK)
         status = name_inputs(&o, &model);
     if (status == KAS_OK && o.weights)
-        status = kas_pretrained_gains(o.weights, &model.replacement);
+        status = kas_export_model_weights(o.weights, &model);
     if (status == KAS_OK)
         status = write_and_verify(&o, &model);
     kas_export_model_free(&model);
