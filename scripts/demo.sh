@@ -15,7 +15,7 @@ mkdir -p "$out"
 echo "A small search for kernels that replace the convolutions of ResNet-20."
 step $kas dataset make shapes -o "$out/shapes.h5" --train 2500 --test 2000 --size 16 --classes 10
 step $kas search --dataset "$out/shapes.h5" --study "$study" --net resnet20 --candidates 16 --generation 4 \
-    --ancestors 300 --epochs 12 --rungs 2 --prune none --objective frontier --max-loss 4 --batch 50 --lr 0.05 --validation 0.2 --finalists 1 --seed 1
+    --ancestors 300 --epochs 12 --rungs 4 --prune none --objective frontier --max-loss 4 --batch 50 --lr 0.05 --validation 0.2 --finalists 1 --seed 1
 step $kas best "$study"
 step $kas report "$study" -o "$out/report.html"
 step $kas export "$study" -o "$out/best" --verify
