@@ -23,6 +23,7 @@ typedef struct run {
     kas_train_options train; /* with the images that are used */
     kas_device *device;
     uint32_t *index; /* the images of training, in random order */
+    char trained_on[KAS_TRAINED_ON_SIZE];
     kas_twins twins;
     kas_programs twin_programs; /* borrows all from the options' programs */
     kas_model *twin, *model;    /* the network with twins; the one that is wanted */
@@ -299,7 +300,7 @@ static kas_status assemble(run *r, kas_imitate_result *out)
     KAS_TRY(settle(r));
     if (!r->o->unscored)
         KAS_TRY(validate(r, r->model, &out->accuracy));
-    return kas_trained_save(r->model, &r->train);
+    return kas_trained_save(r->model, &r->train, r->trained_on);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -324,6 +325,7 @@ kas_status kas_imitate(kas_device *device, const kas_imitate_options *options,
     r.train.recipe.ema = 0;
     KAS_TRY(kas_imitate_check(options));
     KAS_TRY(check_replaced(&r.train));
+    KAS_TRY_GOTO(kas_trained_on(&r.train, r.trained_on), out); /* all that it may choose from */
     KAS_TRY_GOTO(choose_images(&r), out);
     KAS_TRY_GOTO(create_models(&r, &out->compile_seconds), out);
     out->memory = kas_model_memory(r.twin) + kas_model_memory(r.model);

@@ -9,6 +9,7 @@
 #include "host/train/feed.h"
 #include "host/train/stats.h"
 #include "host/train/train.h"
+#include "host/train/trained_on.h"
 
 typedef struct kas_run {
     const kas_train_options *o;
@@ -19,6 +20,7 @@ typedef struct kas_run {
     kas_plan *average_plan;                    /* runs before an evaluation; NULL: not needed */
     kas_chunks chunks;
     uint8_t digest[32];
+    char trained_on[KAS_TRAINED_ON_SIZE];
     uint32_t steps;        /* of an epoch */
     uint64_t step;         /* done or enqueued, of the whole run */
     double earlier;        /* seconds of the unfinished epoch before a resume */

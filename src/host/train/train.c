@@ -365,6 +365,7 @@ static kas_status prepare(kas_run *r)
     kas_model_options options = model_options(o);
     KAS_TRY(kas_feed_check(o));
     KAS_TRY(kas_train_digest(o, r->digest));
+    KAS_TRY(kas_trained_on(o, r->trained_on));
     r->steps = kas_feed_steps(o);
     if ((uint64_t)r->steps * (uint64_t)o->recipe.epochs > UINT32_MAX)
         return kas_fail(KAS_BAD_INPUT, "%d epochs of %" PRIu32 " steps are too many",
@@ -456,7 +457,7 @@ kas_status kas_train(kas_device *device, const kas_train_options *options, kas_t
     if (!r.diverged && r.epochs == options->recipe.epochs) {
         KAS_TRY_GOTO(confirm(&r), out);
         if (!r.left && kas_group_rank(options->group) == 0)
-            KAS_TRY_GOTO(kas_trained_save(r.model, options), out);
+            KAS_TRY_GOTO(kas_trained_save(r.model, options, r.trained_on), out);
     }
     fill_result(&r, out);
 out:

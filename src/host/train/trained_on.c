@@ -33,21 +33,30 @@ static kas_status read_of(const char *path, const kas_dataset *d, char out[KAS_T
     return KAS_OK;
 }
 
-kas_status kas_trained_save(kas_model *model, const kas_train_options *o)
+kas_status kas_trained_on(const kas_train_options *o, char out[KAS_TRAINED_ON_SIZE])
 {
-    char before[KAS_TRAINED_ON_SIZE] = "", images[KAS_TRAINED_ON_SIZE], scaling[KAS_SCALING_TEXT];
+    char before[KAS_TRAINED_ON_SIZE] = "";
+    *out = 0;
+    if (!o->weights_out)
+        return KAS_OK;
+    describe(o->dataset, o->train_index, o->train_count, out);
+    if (o->weights_in)
+        KAS_TRY(read_of(o->weights_in, o->dataset, before));
+    if (*before && strcmp(before, out) != 0) /* of two splits: more than either says */
+        describe(o->dataset, NULL, 0, out);
+    return KAS_OK;
+}
+
+kas_status kas_trained_save(kas_model *model, const kas_train_options *o, const char *images)
+{
+    char scaling[KAS_SCALING_TEXT];
     const char *const metadata[] = {
         "format",     "pt",           "generator", "kas-gpu " KAS_VERSION, "network",
         o->net->name, KAS_TRAINED_ON, images,      KAS_TRAINED_SCALING,    scaling,
         NULL};
     if (!o->weights_out)
         return KAS_OK;
-    describe(o->dataset, o->train_index, o->train_count, images);
     kas_dataset_scaling(o->dataset, scaling);
-    if (o->weights_in)
-        KAS_TRY(read_of(o->weights_in, o->dataset, before));
-    if (*before && strcmp(before, images) != 0) /* of two splits: more than either says */
-        describe(o->dataset, NULL, 0, images);
     return kas_model_save(model, o->weights_out, metadata);
 }
 
@@ -63,9 +72,10 @@ kas_status kas_trained_on_check(const char *path, const kas_dataset *d, uint64_t
     describe(d, index, count, here);
     free(index);
     if (strcmp(found, here) != 0)
-        kas_warn(
-            "%s was trained on images that are held out here, so the validation accuracy will be "
-            "too high; train it without --test, with --seed %" PRIu64 " and --validation %g",
-            path, seed, validation);
+        kas_warn("%s was trained on another split, so it may have seen images that are held out "
+                 "here, and "
+                 "the validation accuracy will be too high; train it without --test, with --seed "
+                 "%" PRIu64 " and --validation %g",
+                 path, seed, validation);
     return KAS_OK;
 }

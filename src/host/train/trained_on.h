@@ -15,8 +15,11 @@
 #define KAS_TRAINED_SCALING "scaling"
 enum { KAS_TRAINED_ON_SIZE = 160 };
 
+/* Describes the images of a training that writes weights, those of the weights that it begins with
+ * included; call it while these are read. "" where no weights are written. */
+kas_status kas_trained_on(const kas_train_options *options, char out[KAS_TRAINED_ON_SIZE]);
 /* Writes the file of weights of a training, if the options name one. */
-kas_status kas_trained_save(kas_model *model, const kas_train_options *options);
+kas_status kas_trained_save(kas_model *model, const kas_train_options *options, const char *images);
 
 /* Warns when the file's network has seen images of this data set that kas_dataset_split holds out with
  * this seed and share. A file that says nothing gets no warning. */
