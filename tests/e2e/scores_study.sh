@@ -103,11 +103,11 @@ END
 # Cells are ranked among each other: by hand, of three cells; an identity has no trainability, and the lowest rank.
 PYTHONPATH=bench/studies python3 -B - <<'END' || fail "the ranks of cells"
 import math
-from scores import AZ_NAS, Subject, rank_cells
+from scores import AZ_NAS, Subject, rank_az_nas
 cells = [Subject() for _ in range(4)]
 for cell, values in zip(cells, ((30, -1, -2, 5), (20, 0, None, 1), (10, -3, -1, 5))):
     cell.scores = {name: value for name, value in zip(AZ_NAS, values) if value is not None}
-rank_cells(cells)
+rank_az_nas(cells)
 for cell, ranks in zip(cells, ((3, 2, 2, 2.5), (2, 3, 1, 1), (1, 1, 3, 2.5))):
     assert abs(cell.scores["az_nas"] - sum(math.log(rank / 3) for rank in ranks)) < 1e-12, cell.scores
 assert cells[3].scores == {} # trained, and not scored

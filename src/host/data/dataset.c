@@ -108,6 +108,7 @@ void kas_dataset_finish(kas_dataset *d)
 void kas_dataset_scaling(const kas_dataset *d, char out[KAS_SCALING_TEXT])
 {
     int used = 0;
+    *out = 0;
     for (uint32_t i = 0; i < 2 * d->c; i++)
         used += snprintf(out + used, KAS_SCALING_TEXT - (size_t)used, "%s%.9g",
                          i == 0      ? "mean "

@@ -207,6 +207,7 @@ static kas_status propose(source *s, proposal *out)
             KAS_TRY(kas_kernel_tree_drop(s->tree));
         KAS_TRY(propose_one(s, out));
     }
+    kas_replacement_free(&out->replacement);
     return kas_fail(KAS_NOTHING_VALID,
                     "--keep-slower leaves nothing of %d candidates in a row: they are predicted to "
                     "be slower everywhere, or what is kept exceeds the budget; allow more --flops",
@@ -232,9 +233,9 @@ static kas_status describe(const proposal *p, kas_work *out)
 
 static const kas_work *stored(const kas_work *items, int count, int64_t index)
 {
-    for (int i = 0; i < count; i++)
-        if (items[i].kind == KAS_WORK_CANDIDATE && items[i].index == index)
-            return &items[i];
+    for (const kas_work *w = items; w < items + count; w++)
+        if (w->kind == KAS_WORK_CANDIDATE && w->index == index)
+            return w;
     return NULL;
 }
 
@@ -344,9 +345,9 @@ static kas_status make(source *s, const kas_work *items, int count, kas_work *ou
     proposal p = {0};
     double score[KAS_BUCKET_SCORES] = {NAN, NAN, NAN, NAN};
     const kas_work *old = NULL;
-    bool waits = s->forecast.score && s->index >= s->firsts;
+    const bool first = s->index < s->firsts;
     kas_status status = take_proposal(s, items, count, &p);
-    waits = waits && strcmp(p.origin, KAS_ORIGIN_PROPOSED) != 0;
+    const bool waits = s->forecast.score && !first && strcmp(p.origin, KAS_ORIGIN_PROPOSED) != 0;
     if (status == KAS_OK)
         status = describe(&p, out);
     if (status == KAS_OK) {

@@ -121,10 +121,6 @@ int kas_ir_add_tensor(kas_ir *ir, kas_tensor_kind kind, int rank, const int64_t 
                                  rank, KAS_IR_RANK));
         return 0;
     }
-    if (!KAS_GROW(ir->tensor, ir->tensors)) {
-        kas_ir_fail(ir, kas_ir_no_memory());
-        return 0;
-    }
     kas_ir_tensor t = {.kind = kind,
                        .role = KAS_ROLE_SCRATCH,
                        .rank = rank,
@@ -140,6 +136,11 @@ int kas_ir_add_tensor(kas_ir *ir, kas_tensor_kind kind, int rank, const int64_t 
         t.var[d] = kas_ir_loop_var(ir, size[d]);
     }
     set_layout(&t);
+    if (!KAS_GROW(ir->tensor,
+                  ir->tensors)) { /* behind the last use of `size`, which may lie there */
+        kas_ir_fail(ir, kas_ir_no_memory());
+        return 0;
+    }
     ir->tensor[ir->tensors] = t;
     return ir->tensors++;
 }
