@@ -65,10 +65,10 @@ if [ -n "$psql" ]; then
     expect 4 'begun with code version 0123456789abcdef' "${worker[@]}"
     expect 4 'begun with code version 0123456789abcdef' "${search[@]}" "${short[@]}" --study "$study"
     version=$(sed -n 's/.*this kas-gpu has version \([0-9a-f]*\) .*/\1/p' "$dir/err")
-    sql "UPDATE kas_first.kas_gpu SET schema = 99"
-    expect 4 'schema version 99' "${worker[@]}"
-    expect 4 'schema version 99' "${search[@]}" "${short[@]}" --study "$study"
-    sql "UPDATE kas_first.kas_gpu SET schema = 8"
+    sql "UPDATE kas_first.kas_gpu SET schema = schema + 1000"
+    expect 4 'schema version 10' "${worker[@]}"
+    expect 4 'schema version 10' "${search[@]}" "${short[@]}" --study "$study"
+    sql "UPDATE kas_first.kas_gpu SET schema = schema - 1000"
     sql "UPDATE kas_first.study SET device = 'an edge device', code_version = '$version'; UPDATE kas_first.kas_gpu SET ended = 0;
          UPDATE kas_first.work SET state = 'queued' WHERE kind = 1 AND k = 3"
     expect 4 'leaves measuring to others' "${worker[@]}"
