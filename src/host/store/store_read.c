@@ -152,32 +152,23 @@ kas_status kas_store_list(kas_store *store, kas_work **out, int *count)
     return status;
 }
 
-static kas_status read_epochs(kas_store *store, int64_t id, int from, int to, kas_epoch **out,
-                              int *count)
+typedef void row_reader(kas_sql_stmt *stmt, void *out);
+
+/* Reads all rows of a statement into a list of `size`-byte elements, and finishes the statement. */
+static kas_status read_rows(kas_store *store, kas_sql_stmt *stmt, size_t size, row_reader *read,
+                            void **out, int *count)
 {
+    kas_status status = KAS_OK;
     *out = NULL;
     *count = 0;
-    kas_sql_stmt *stmt;
-    KAS_TRY(kas_sql_prepare(store, &stmt,
-                            "SELECT epoch, train_loss, train_accuracy, validation_loss,"
-                            " validation_accuracy, seconds FROM epoch"
-                            " WHERE work = ? AND epoch BETWEEN ? AND ? ORDER BY epoch",
-                            "iii", id, (int64_t)from, (int64_t)to));
-    kas_status status = KAS_OK;
     for (bool row = true; status == KAS_OK;) {
         status = kas_sql_step(stmt, &row);
         if (status != KAS_OK || !row)
             break;
-        if (!KAS_GROW(*out, *count)) {
+        if (kas_grow(out, (size_t)*count, size))
+            read(stmt, (char *)*out + size * (size_t)(*count)++);
+        else
             status = kas_fail(KAS_NO_MEMORY, "%s: out of memory", store->path);
-            break;
-        }
-        (*out)[(*count)++] = (kas_epoch){.epoch = (int)kas_sql_int(stmt, 0),
-                                         .train_loss = kas_sql_double(stmt, 1),
-                                         .train_accuracy = kas_sql_double(stmt, 2),
-                                         .validation_loss = kas_sql_double(stmt, 3),
-                                         .validation_accuracy = kas_sql_double(stmt, 4),
-                                         .seconds = kas_sql_double(stmt, 5)};
     }
     kas_sql_finish(stmt);
     if (status != KAS_OK) {
@@ -186,6 +177,30 @@ static kas_status read_epochs(kas_store *store, int64_t id, int from, int to, ka
         *count = 0;
     }
     return status;
+}
+
+static void read_epoch(kas_sql_stmt *stmt, void *out)
+{
+    *(kas_epoch *)out = (kas_epoch){.epoch = (int)kas_sql_int(stmt, 0),
+                                    .train_loss = kas_sql_double(stmt, 1),
+                                    .train_accuracy = kas_sql_double(stmt, 2),
+                                    .validation_loss = kas_sql_double(stmt, 3),
+                                    .validation_accuracy = kas_sql_double(stmt, 4),
+                                    .seconds = kas_sql_double(stmt, 5)};
+}
+
+static kas_status read_epochs(kas_store *store, int64_t id, int from, int to, kas_epoch **out,
+                              int *count)
+{
+    kas_sql_stmt *stmt;
+    *out = NULL;
+    *count = 0;
+    KAS_TRY(kas_sql_prepare(store, &stmt,
+                            "SELECT epoch, train_loss, train_accuracy, validation_loss,"
+                            " validation_accuracy, seconds FROM epoch"
+                            " WHERE work = ? AND epoch BETWEEN ? AND ? ORDER BY epoch",
+                            "iii", id, (int64_t)from, (int64_t)to));
+    return read_rows(store, stmt, sizeof **out, read_epoch, (void **)out, count);
 }
 
 kas_status kas_store_epochs(kas_store *store, int64_t id, kas_epoch **out, int *count)
@@ -198,32 +213,21 @@ kas_status kas_store_imitation(kas_store *store, int64_t id, kas_epoch **out, in
     return read_epochs(store, id, KAS_EPOCH_OF_IMITATION, KAS_EPOCH_OF_IMITATION, out, count);
 }
 
+static void read_reached(kas_sql_stmt *stmt, void *out)
+{
+    *(kas_reached *)out = (kas_reached){kas_sql_int(stmt, 0), kas_sql_double(stmt, 1)};
+}
+
 kas_status kas_store_reached(kas_store *store, int epoch, kas_reached **out, int *count)
 {
+    kas_sql_stmt *stmt;
     *out = NULL;
     *count = 0;
-    kas_sql_stmt *stmt;
     KAS_TRY(kas_sql_prepare(store, &stmt,
                             "SELECT w.id, e.validation_accuracy FROM work w JOIN epoch e"
                             " ON e.work = w.id AND e.epoch = ? WHERE w.kind = ? ORDER BY w.id",
                             "ii", (int64_t)epoch, (int64_t)KAS_WORK_CANDIDATE));
-    kas_status status = KAS_OK;
-    for (bool row = true; status == KAS_OK;) {
-        status = kas_sql_step(stmt, &row);
-        if (status != KAS_OK || !row)
-            break;
-        if (!KAS_GROW(*out, *count))
-            status = kas_fail(KAS_NO_MEMORY, "%s: out of memory", store->path);
-        else
-            (*out)[(*count)++] = (kas_reached){kas_sql_int(stmt, 0), kas_sql_double(stmt, 1)};
-    }
-    kas_sql_finish(stmt);
-    if (status != KAS_OK) {
-        free(*out);
-        *out = NULL;
-        *count = 0;
-    }
-    return status;
+    return read_rows(store, stmt, sizeof **out, read_reached, (void **)out, count);
 }
 
 kas_status kas_store_mean_start(kas_store *store, double *seconds)
